@@ -1,0 +1,47 @@
+# Two commands matter: `make demo` and `make test`. Both set up `.venv` themselves.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+# Pinned so that a plain `pip install` of some other package never pulls a CUDA build of several GB.
+TORCH  ?= torch==2.13.0
+
+.PHONY: demo test lint bench docs schema clean format
+
+demo: $(VENV)/.runtime
+	$(BIN)/python -m jumar demo --out demo-out
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/vermin --target=3.10- --violations --no-tips --eval-annotations -q src hatch_build.py
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.dev
+	$(BIN)/python tools/make_docs.py
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade pip
+
+$(VENV)/.runtime: $(BIN)/python pyproject.toml hatch_build.py
+	$(BIN)/python -m pip install -q "$(TORCH)"
+	$(BIN)/python -m pip install -q -e ".[runtime]"
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime
+	$(BIN)/python -m pip install -q -e ".[runtime,dev]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist demo-out jumar-out .mypy_cache .ruff_cache .pytest_cache
