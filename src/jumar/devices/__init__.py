@@ -1,1 +1,6 @@
-"""Under construction."""
+"""Devices: which there are, which one a request gets, how much memory it used."""
+
+from jumar.devices.base import Accelerator, Device, Placement
+from jumar.devices.select import accelerators, place
+
+__all__ = ["Accelerator", "Device", "Placement", "accelerators", "place"]

@@ -1,0 +1,80 @@
+"""NVIDIA GPUs through torch.cuda."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from jumar.contracts.errors import DeviceUnavailable
+from jumar.devices.base import Device
+from jumar.devices.cpu import library_versions
+
+
+class CUDA:
+    """The visible NVIDIA GPUs."""
+
+    kind = "cuda"
+    backend = "cuda"
+
+    def unavailable(self) -> str | None:
+        """What torch lacks, or that it sees no GPU."""
+        if find_spec("torch") is None:
+            return "torch is not installed"
+        cuda = _cuda()
+        if not cuda.is_available():
+            built = _torch().version.cuda
+            if built is None:
+                return f"torch {_torch().__version__} is built without CUDA"
+            return f"torch {_torch().__version__} (CUDA {built}) sees no usable NVIDIA GPU"
+        return None
+
+    def device_class(self) -> str:
+        """`cuda`."""
+        return "cuda"
+
+    def devices(self) -> list[Device]:
+        """One per GPU that CUDA_VISIBLE_DEVICES leaves visible."""
+        if reason := self.unavailable():
+            raise DeviceUnavailable(f"No CUDA device: {reason}.")
+        found = []
+        for index in range(_cuda().device_count()):
+            free, total = _cuda().mem_get_info(index)
+            found.append(Device("cuda", index, _cuda().get_device_name(index), total, free))
+        return found
+
+    def synchronize(self, index: int) -> None:
+        """Wait for all streams of the device."""
+        _cuda().synchronize(index)
+
+    def reset_peak(self, index: int) -> None:
+        """Forget the allocator's peak."""
+        _cuda().reset_peak_memory_stats(index)
+
+    def peak_mb(self, index: int) -> float | None:
+        """Peak of torch's allocator on this device."""
+        return round(_cuda().max_memory_allocated(index) / 1e6, 1)
+
+    def empty_cache(self, index: int) -> None:
+        """Return cached blocks to the driver."""
+        with _cuda().device(index):
+            _cuda().empty_cache()
+
+    def fingerprint(self) -> dict[str, str]:
+        """GPU, compute capability, CUDA and library versions."""
+        major, minor = _cuda().get_device_capability(0)
+        return {
+            "chip": _cuda().get_device_name(0),
+            "arch": f"sm_{major}{minor}",
+            "cuda": str(_torch().version.cuda),
+            **library_versions(),
+        }
+
+
+def _torch() -> Any:
+    import torch
+
+    return torch
+
+
+def _cuda() -> Any:
+    return _torch().cuda

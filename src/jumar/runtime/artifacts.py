@@ -1,0 +1,136 @@
+"""From a draft to a file: written whole or not at all, named by content, never over another."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from jumar.contracts.errors import InvalidValue, OutputFailed
+from jumar.contracts.results import Artifact
+from jumar.runtime.families.base import Draft
+
+_CHUNK = 1 << 20
+
+
+class Destination:
+    """Where a run's files go: a folder, or for the first artifact a file that the caller named.
+
+    Made before the run, so that a folder that cannot be written costs no work.
+
+    Raises:
+        OutputFailed: the folder cannot be made or written, or the named file exists.
+    """
+
+    def __init__(self, path: str | Path, *, overwrite: bool = False) -> None:
+        path = Path(path).expanduser()
+        named = bool(path.suffix) and not path.is_dir()
+        self.file = path if named else None
+        self.folder = path.parent if named else path
+        self._overwrite = overwrite
+        if self.file is not None and self.file.exists() and not overwrite:
+            raise OutputFailed(
+                f"{self.file} exists.", hint="Name another file, or say --overwrite.", param="out"
+            )
+        with _told(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.folder):
+                pass
+
+    def store(self, drafts: list[Draft], stem: str) -> list[Artifact]:
+        """Write all drafts; names are `<stem>-<sha256, 16 digits><suffix>` or the named file."""
+        if self.file is not None and drafts and self.file.suffix != drafts[0].suffix:
+            raise InvalidValue(
+                f"{self.file} ends in {self.file.suffix}; this run makes {drafts[0].suffix}.",
+                hint=f"Name it {self.file.with_suffix(drafts[0].suffix)}.",
+                param="out",
+            )
+        return [self._store_one(draft, number, stem) for number, draft in enumerate(drafts)]
+
+    def write_text(self, name: str, text: str) -> Path:
+        """Write a file whose name nobody else has (a report, named by its run id)."""
+        with self._fresh(lambda file: file.write(text.encode())) as (temporary, _, _):
+            target = self.folder / name
+            os.replace(temporary, target)
+        return target
+
+    def _store_one(self, draft: Draft, number: int, stem: str) -> Artifact:
+        with self._fresh(draft.write) as (temporary, digest, size):
+            target = self._target(draft, number, stem, digest)
+            os.replace(temporary, target)
+        return Artifact(
+            kind=draft.kind,
+            path=str(target),
+            mime=draft.mime,
+            width=draft.width,
+            height=draft.height,
+            num_frames=draft.num_frames,
+            sha256=digest,
+            size_bytes=size,
+            duration_s=draft.duration_s,
+            sample_rate=draft.sample_rate,
+            fps=draft.fps,
+            text=draft.text,
+        )
+
+    def _target(self, draft: Draft, number: int, stem: str, digest: str) -> Path:
+        """The named file (`-2`, `-3` for further artifacts), or a name that says the content."""
+        if self.file is None:
+            return self.folder / f"{stem}-{digest[:16]}{draft.suffix}"
+        file = self.file
+        if number:
+            file = file.with_stem(f"{file.stem}-{number + 1}")
+        if file.exists() and not self._overwrite:
+            raise OutputFailed(f"{file} exists.", hint="Say --overwrite.", param="out")
+        return file
+
+    @contextmanager
+    def _fresh(self, write: Callable[[BinaryIO], object]) -> Iterator[tuple[Path, str, int]]:
+        """A complete file beside its target: path, sha256, bytes; gone if not moved away."""
+        handle, name = tempfile.mkstemp(prefix=".jumar-", suffix=".part", dir=self.folder)
+        temporary = Path(name)
+        try:
+            with _told(self.folder):
+                with os.fdopen(handle, "w+b") as file:
+                    write(file)
+                    file.flush()
+                    file.seek(0)
+                    digest, size = _digest(file)
+                os.chmod(temporary, 0o666 & ~_umask())
+                yield temporary, digest, size
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _digest(file: BinaryIO) -> tuple[str, int]:
+    sha, size = hashlib.sha256(), 0
+    while chunk := file.read(_CHUNK):
+        sha.update(chunk)
+        size += len(chunk)
+    return sha.hexdigest(), size
+
+
+def _umask() -> int:
+    """mkstemp makes files for their owner only; artifacts are ordinary files."""
+    present = os.umask(0)
+    os.umask(present)
+    return present
+
+
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """Turn the operating system's refusals into OutputFailed."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        raise OutputFailed(
+            f"Cannot write to {folder}: {'the disk is full' if full else error.strerror or error}.",
+            hint="Choose another folder with --out.",
+            param="out",
+        ) from error
