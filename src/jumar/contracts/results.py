@@ -135,6 +135,10 @@ class RunReport(Contract):
     error_detail: ErrorDetail | None = None
     warnings: list[str] = Field(default_factory=list)
     """Anything that was changed or left out on the way to the result, in words."""
+    inputs: dict[str, Any] = Field(default_factory=dict)
+    """What was asked for: texts as given, files by path."""
+    config_origins: dict[str, str] = Field(default_factory=dict)
+    """Where each value of `config_resolved` comes from: `default`, `preset fast`, …, `caller`."""
 
     @classmethod
     def from_dict(cls, payload: dict[str, Any]) -> RunReport:
