@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from jumar.contracts.errors import DeviceUnavailable
 from jumar.devices.base import Device
 from jumar.devices.cpu import library_versions
+
+DRIVER_NODES = ("/dev/nvidiactl", "/dev/dxg", "/dev/nvmap")
+"""Control nodes of the driver: desktop and server, WSL 2, Jetson. Importing torch takes seconds;
+a machine without any of them has no CUDA device to ask torch about."""
 
 
 class CUDA:
@@ -18,6 +24,8 @@ class CUDA:
 
     def unavailable(self) -> str | None:
         """What torch lacks, or that it sees no GPU."""
+        if sys.platform == "linux" and not any(Path(node).exists() for node in DRIVER_NODES):
+            return "this machine has no NVIDIA driver"
         if find_spec("torch") is None:
             return "torch is not installed"
         cuda = _cuda()

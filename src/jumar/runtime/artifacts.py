@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+from uuid import uuid4
 
 from jumar.contracts.errors import InvalidValue, OutputFailed
 from jumar.contracts.results import Artifact
@@ -21,17 +22,25 @@ _CHUNK = 1 << 20
 class Destination:
     """Where a run's files go: a folder, or for the first artifact a file that the caller named.
 
-    Made before the run, so that a folder that cannot be written costs no work.
+    Made before the run, so that a folder that cannot be written, or a name that does not fit what
+    the run will make (`suffix`), costs no work.
 
     Raises:
+        InvalidValue: the named file has another suffix.
         OutputFailed: the folder cannot be made or written, or the named file exists.
     """
 
-    def __init__(self, path: str | Path, *, overwrite: bool = False) -> None:
+    def __init__(self, path: str | Path, *, suffix: str, overwrite: bool = False) -> None:
         path = Path(path).expanduser()
         named = bool(path.suffix) and not path.is_dir()
         self.file = path if named else None
         self.folder = path.parent if named else path
+        if self.file is not None and self.file.suffix != suffix:
+            raise InvalidValue(
+                f"{self.file.name} ends in {self.file.suffix}; this run makes {suffix}.",
+                hint=f"Name it {self.file.with_suffix(suffix).name}, or a folder.",
+                param="out",
+            )
         self._overwrite = overwrite
         if self.file is not None and self.file.exists() and not overwrite:
             raise OutputFailed(
@@ -42,15 +51,10 @@ class Destination:
             with tempfile.TemporaryFile(dir=self.folder):
                 pass
 
-    def store(self, drafts: list[Draft], stem: str) -> list[Artifact]:
-        """Write all drafts; names are `<stem>-<sha256, 16 digits><suffix>` or the named file."""
-        if self.file is not None and drafts and self.file.suffix != drafts[0].suffix:
-            raise InvalidValue(
-                f"{self.file} ends in {self.file.suffix}; this run makes {drafts[0].suffix}.",
-                hint=f"Name it {self.file.with_suffix(drafts[0].suffix)}.",
-                param="out",
-            )
-        return [self._store_one(draft, number, stem) for number, draft in enumerate(drafts)]
+    def store(self, drafts: list[Draft], stem: str) -> Iterator[Artifact]:
+        """Write the drafts one by one: `<stem>-<sha256, 16 digits><suffix>`, or the named file."""
+        for number, draft in enumerate(drafts):
+            yield self._store_one(draft, number, stem)
 
     def write_text(self, name: str, text: str) -> Path:
         """Write a file whose name nobody else has (a report, named by its run id)."""
@@ -92,16 +96,14 @@ class Destination:
     @contextmanager
     def _fresh(self, write: Callable[[BinaryIO], object]) -> Iterator[tuple[Path, str, int]]:
         """A complete file beside its target: path, sha256, bytes; gone if not moved away."""
-        handle, name = tempfile.mkstemp(prefix=".jumar-", suffix=".part", dir=self.folder)
-        temporary = Path(name)
+        temporary = self.folder / f".jumar-{uuid4().hex}.part"
         try:
             with _told(self.folder):
-                with os.fdopen(handle, "w+b") as file:
+                with temporary.open("x+b") as file:
                     write(file)
                     file.flush()
                     file.seek(0)
                     digest, size = _digest(file)
-                os.chmod(temporary, 0o666 & ~_umask())
                 yield temporary, digest, size
         finally:
             temporary.unlink(missing_ok=True)
@@ -113,13 +115,6 @@ def _digest(file: BinaryIO) -> tuple[str, int]:
         sha.update(chunk)
         size += len(chunk)
     return sha.hexdigest(), size
-
-
-def _umask() -> int:
-    """mkstemp makes files for their owner only; artifacts are ordinary files."""
-    present = os.umask(0)
-    os.umask(present)
-    return present
 
 
 @contextmanager

@@ -49,6 +49,14 @@ class Run:
         self._deadline = deadline
         self._stage = "start"
 
+    def public_config(self) -> dict[str, Any]:
+        """`config` as the report shows it: secrets masked."""
+        params = self.request.spec.config
+        return {
+            key: "***" if value is not None and key in params and params[key].secret else value
+            for key, value in self.config.items()
+        }
+
     def check(self) -> None:
         """Raise Cancelled or DeadlineExceeded where it is time to stop."""
         if self._cancel is not None and self._cancel.is_set():

@@ -1,0 +1,113 @@
+"""The report of a run, whatever becomes of it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from datetime import datetime, timezone
+from types import TracebackType
+
+from jumar.contracts.errors import (
+    Cancelled,
+    InsufficientMemory,
+    JumarError,
+    OutputFailed,
+    RunFailed,
+)
+from jumar.contracts.results import Artifact, ErrorDetail, GenerateResult, RunReport
+from jumar.devices import Placement, accelerators
+from jumar.runtime.artifacts import Destination
+from jumar.runtime.run import Run
+
+
+class Record:
+    """Around a run: what it raises becomes the report's error, and the report is written.
+
+    Only KeyboardInterrupt and SystemExit leave it again, after the report is on disk.
+    """
+
+    def __init__(self, run: Run, placement: Placement, destination: Destination) -> None:
+        self.run = run
+        self.placement = placement
+        self.artifacts: list[Artifact] = []
+        self.peak_mb: float | None = None
+        self._destination = destination
+        self._run_id = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+        self._begun = time.perf_counter()
+
+    @property
+    def result(self) -> GenerateResult:
+        """The result; complete after the `with` block."""
+        return self._result
+
+    def __enter__(self) -> Record:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        report = self._report(None if error is None else _typed(error))
+        self._result = GenerateResult(
+            outputs=[] if report.error else list(self.artifacts), metadata=report
+        )
+        try:
+            self._destination.write_text(
+                f"{report.run_id}.report.json", report.model_dump_json(indent=1)
+            )
+        except OutputFailed as unwritten:
+            # The run is over and its result is in hand; that the report is not on disk is said.
+            report.warnings = [*report.warnings, f"This report is not on disk: {unwritten}"]
+        return error is None or isinstance(error, Exception)
+
+    def _report(self, error: JumarError | None) -> RunReport:
+        run, placement = self.run, self.placement
+        total = round((time.perf_counter() - self._begun) * 1e3, 3)
+        return RunReport(
+            run_id=self._run_id,
+            task=run.request.task,
+            model=run.request.manifest.id,
+            backend=placement.backend,
+            execution_mode="inline",
+            timings={**run.timings, "total_ms": total},
+            memory={} if self.peak_mb is None else {"peak_mb": self.peak_mb},
+            backend_timeline=run.timeline,
+            config_resolved=run.public_config(),
+            artifacts=list(self.artifacts),
+            error=None if error is None else error.message,
+            error_detail=None if error is None else ErrorDetail(**_filled(error)),
+            latent_stats=run.latent_stats,
+            cache_hits=run.cache_hits,
+            device_placement={"model": placement.device.label},
+            stream_events=run.events,
+            device=placement.device.label,
+            fingerprint={
+                "device_class": placement.device_class,
+                **accelerators()[placement.device.kind].fingerprint(),
+            },
+            warnings=run.warnings,
+        )
+
+
+def _typed(error: BaseException) -> JumarError:
+    """The error of the tree that says the same; the original stays its cause."""
+    if isinstance(error, JumarError):
+        return error
+    typed: JumarError
+    if isinstance(error, KeyboardInterrupt):
+        typed = Cancelled("Stopped by the keyboard.")
+    elif isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        typed = InsufficientMemory(
+            "The device ran out of memory.",
+            hint="Take a smaller size or batch, preset low-vram, or another device.",
+        )
+    else:
+        typed = RunFailed("The model failed while it ran.", hint="The cause is the model's own.")
+    typed.__cause__ = error
+    return typed
+
+
+def _filled(error: JumarError) -> dict[str, str | None]:
+    return error.detail()
