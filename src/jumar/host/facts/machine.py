@@ -103,6 +103,8 @@ class Container:
     ascend_runtime: bool | None = None
     """Whether the Ascend container runtime is installed (host) or set this container up."""
     docker_default_runtime: str | None = None
+    mounts: tuple[str, ...] | None = None
+    """Mount points of this process, from ``/proc/self/mountinfo``; None: not looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
