@@ -74,7 +74,7 @@ def load(plugin: Plugin) -> Any:
         part: Any = import_module(module)
         for name in filter(None, attribute.split(".")):
             part = getattr(part, name)
-    except Exception as error:  # noqa: BLE001  (foreign code: anything may come; the cause is kept)
+    except Exception as error:
         raise PluginFailed(plugin) from error
     return part
 

@@ -75,9 +75,7 @@ def _memory() -> tuple[int | None, int | None]:
         free = _available() or page * os.sysconf("SC_AVPHYS_PAGES")
     except (ValueError, OSError):
         return None, None
-    limit, used = (
-        _cgroup_bytes(name) for name in ("memory.max", "memory.current")
-    )
+    limit, used = (_cgroup_bytes(name) for name in ("memory.max", "memory.current"))
     if limit is not None and limit < total:
         return limit, min(free, limit - (used or 0))
     return total, free

@@ -1,10 +1,10 @@
 """The life of a request: resolve, place, load, climb, prove, serve, report.
 
-    request = requests.text2audio("hibari", "Hello.")
-    result = generate(request, out="hello.wav")
+request = requests.text2audio("hibari", "Hello.")
+result = generate(request, out="hello.wav")
 
-    with load("hibari") as model:                 # loaded once, asked often
-        result = model.generate(prompt="Hello.")
+with load("hibari") as model:                 # loaded once, asked often
+    result = model.generate(prompt="Hello.")
 """
 
 from __future__ import annotations
@@ -244,14 +244,10 @@ class _Visit:
         self.family = family_of(self.resolved.manifest)
         inputs = self.family.prepare(self.resolved)
         folder = out or self.resolved.config.get("output_dir") or DEFAULT_OUT
-        self.destination = Destination(
-            folder, suffix=suffix_of(self.resolved), overwrite=overwrite
-        )
+        self.destination = Destination(folder, suffix=suffix_of(self.resolved), overwrite=overwrite)
         timeout = self.resolved.config.get("timeout")
         deadline = None if timeout is None else time.monotonic() + timeout
-        self.run = Run(
-            self.resolved, inputs, listener=listener, cancel=cancel, deadline=deadline
-        )
+        self.run = Run(self.resolved, inputs, listener=listener, cancel=cancel, deadline=deadline)
 
 
 def _place(resolved: ResolvedRequest, family: Family) -> Placement:

@@ -77,7 +77,7 @@ class Record:
             config_resolved=run.public_config(),
             artifacts=list(self.artifacts),
             error=None if error is None else error.message,
-            error_detail=None if error is None else ErrorDetail(**_filled(error)),
+            error_detail=None if error is None else ErrorDetail.model_validate(error.detail()),
             latent_stats=run.latent_stats,
             cache_hits=run.cache_hits,
             device_placement={"model": placement.device.label},
@@ -88,6 +88,8 @@ class Record:
                 **accelerators()[placement.device.kind].fingerprint(),
             },
             warnings=run.warnings,
+            inputs=dict(run.request.inputs),
+            origins=dict(run.request.origins),
         )
 
 
@@ -107,7 +109,3 @@ def _typed(error: BaseException) -> JumarError:
         typed = RunFailed("The model failed while it ran.", hint="The cause is the model's own.")
     typed.__cause__ = error
     return typed
-
-
-def _filled(error: JumarError) -> dict[str, str | None]:
-    return error.detail()
