@@ -2,7 +2,7 @@
 
     host = make_host(
         tmp_path,
-        npu_smi="npu-smi-info__910B3__25.5.1__engine-process.txt",     # a sample, or text with "\\n"
+        npu_smi="npu-smi-info__910B3__25.5.1__engine-process.txt",  # a sample, or the text itself
         files={"/etc/ascend_install.info": "etc-ascend_install.info__normal-host.txt"},
         links={"/usr/local/Ascend/ascend-toolkit/latest": "8.2.RC1"},
         nodes=["davinci0", "davinci_manager", "devmm_svm", "hisi_hdc"],
@@ -96,7 +96,7 @@ def make_host(
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text_of(content), encoding="utf-8")
     told: dict[str, Any] = {path: {"link": target} for path, target in (links or {}).items()}
-    told.update(dict.fromkeys(["/dev", "/proc", *directories], {"kind": "directory"}))
+    told.update({path: {"kind": "directory"} for path in ["/dev", "/proc", *directories]})
     chosen = nodes if isinstance(nodes, Mapping) else {name: {} for name in nodes}
     told.update({f"/dev/{name}": {**NODE, **NODE_OWNERS, **fact} for name, fact in chosen.items()})
     told.update(paths or {})

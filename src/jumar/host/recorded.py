@@ -8,8 +8,9 @@
     files/etc/…      contents of files, at their resolved paths
     commands/…       what programs printed; a file's name is the command line + ".txt"
 
-`docs/host.md` describes every key. A question that the record does not answer raises `NotRecorded`,
-unless ``host.json`` says ``"complete": true``: then what is not there did not exist.
+`docs/host.md` describes every key. A question that the record does not answer raises
+`NotRecordedError`, unless ``host.json`` says ``"complete": true``: then what is not there did not
+exist.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.contracts.errors import InvalidInput
 from jumar.host.facts import Holder, PathFact, Port
-from jumar.host.source import READ_LIMIT, NotRecorded, Ran, follow
+from jumar.host.source import READ_LIMIT, NotRecordedError, Ran, follow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,7 +71,7 @@ class RecordedSource:
         known = any(command.split(" ", 1)[0] == argv[0] for command in self._commands)
         if argv[0] in self._host.get("missing_programs", ()) or (self._complete and not known):
             raise FileNotFoundError(f"{argv[0]}: no such program")
-        raise NotRecorded(f"not recorded: {line}")
+        raise NotRecordedError(f"not recorded: {line}")
 
     def read(self, path: str) -> str:
         self._refuse("read", path)
@@ -80,7 +81,7 @@ class RecordedSource:
         if self.stat(path).kind == "directory":
             raise IsADirectoryError(f"{path}: is a folder")
         if real in self._paths and self._paths[real].get("kind") != "missing":
-            raise NotRecorded(f"not recorded: the text of {path}")
+            raise NotRecordedError(f"not recorded: the text of {path}")
         raise self._absent(path, real)
 
     def listdir(self, path: str) -> Sequence[str]:
@@ -104,7 +105,7 @@ class RecordedSource:
             kind = "file" if real in self._files else "directory"
             if real not in self._files and real not in self._folders:
                 error = self._absent(path, real)
-                if isinstance(error, NotRecorded):
+                if isinstance(error, NotRecordedError):
                     raise error
                 kind = "missing"
             entry = {**(entry or {}), "kind": kind}
@@ -127,13 +128,14 @@ class RecordedSource:
     def environ(self) -> Mapping[str, str]:
         self._refuse("environ")
         if self._environ is None:
-            raise NotRecorded("not recorded: the environment")
+            raise NotRecordedError("not recorded: the environment")
         pairs = (line.split("=", 1) for line in self._environ.splitlines() if "=" in line)
         return {name: value for name, value in pairs if name.isidentifier()}
 
     def process(self) -> Mapping[str, Any]:
         self._refuse("process")
-        return self._part("process")
+        process: Mapping[str, Any] = self._part("process")
+        return process
 
     def disk(self, path: str) -> tuple[int, int]:
         self._refuse("disk", path)
@@ -152,7 +154,7 @@ class RecordedSource:
     def _part(self, name: str, key: str | None = None) -> Any:
         part = self._host.get(name)
         if part is None or (key is not None and key not in part):
-            raise NotRecorded(f"not recorded: {name}{f' {key}' if key else ''}")
+            raise NotRecordedError(f"not recorded: {name}{f' {key}' if key else ''}")
         return part if key is None else part[key]
 
     def _refuse(self, *call: str) -> None:
@@ -164,7 +166,7 @@ class RecordedSource:
     def _absent(self, path: str, real: str) -> OSError:
         if self._complete or self._paths.get(real, {}).get("kind") == "missing":
             return FileNotFoundError(f"{path}: no such file or folder")
-        return NotRecorded(f"not recorded: {path}")
+        return NotRecordedError(f"not recorded: {path}")
 
     def _implied_folders(self) -> dict[str, set[str]]:
         """Every folder above a file or path that exists, with the names in it."""

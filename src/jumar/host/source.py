@@ -1,7 +1,7 @@
 """Where facts come from: a live machine or a recorded one, behind one protocol.
 
 Answers follow the standard library: what does not exist raises `FileNotFoundError`; any other
-`OSError` (`PermissionError`, `TimeoutError`, `NotRecorded`) means "could not look", which is
+`OSError` (`PermissionError`, `TimeoutError`, `NotRecordedError`) means "could not look", which is
 something else, and its text says why.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jumar.host.facts import Holder, PathFact, Port
 
 
-class NotRecorded(OSError):
+class NotRecordedError(OSError):
     """A recorded host was asked for something that its record does not hold."""
 
 

@@ -88,6 +88,8 @@ class Card:
     chip_id: int | None = None
     """Within the NPU. None where the table has no such column (950) and ``-m`` was not seen."""
     phy_id: int | None = None
+    phy_from: Literal["npu-smi", "nodes"] | None = None
+    """Whether npu-smi printed `phy_id`, or it was matched: the ids are those of /dev/davinciN."""
     logic_id: int | None = None
     slot_id: int | None = None
     bus_id: str | None = None
@@ -108,7 +110,7 @@ class Card:
     hbm: Usage | None = None
     """The column "HBM-Usage(MB)"; None where the product has none (310P, 310B)."""
     processes: tuple[CardProcess, ...] | None = None
-    """None where the output had no process table; () is no proof of an idle card."""
+    """None where no process table speaks of this NPU; () is no proof of an idle card."""
     device_share: bool | None = None
     """``-t device-share``: whether several containers may open the card. None: cannot be asked."""
     board: Board | None = None

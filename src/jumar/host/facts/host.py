@@ -107,8 +107,8 @@ class HostFacts:
         wanted += ["/usr/local/Ascend/cann", "/usr/local/Ascend/ascend-toolkit/latest"]
         for path in wanted:
             for cann in self.canns:
-                resolved = self.resolve(path.rstrip("/"))
-                if resolved == cann.root or resolved.startswith(cann.root + "/"):
+                here = {path.rstrip("/"), self.resolve(path.rstrip("/"))}
+                if not here.isdisjoint((cann.root, *cann.aliases)):
                     return cann
         return self.canns[0] if len(self.canns) == 1 else None
 

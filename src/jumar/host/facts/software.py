@@ -72,6 +72,8 @@ class Cann:
     """"ascend-toolkit" up to 8.3, "cann" ("/usr/local/Ascend/cann-8.5.0") from 8.5."""
     arch_dir: str | None = None
     """The extra folder that libraries live in: "aarch64-linux", "x86_64-linux"; None: no such."""
+    aliases: tuple[str, ...] = ()
+    """Other names that lead here: "/usr/local/Ascend/ascend-toolkit/latest"."""
     version: str | None = None
     """The best witness: install.info, then version_dir of a component, then the folder's name."""
     dir_version: str | None = None

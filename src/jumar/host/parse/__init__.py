@@ -1,0 +1,1 @@
+"""Texts of tools and files to facts: pure functions, by structure, never by offsets."""
