@@ -6,10 +6,10 @@ BIN    := $(VENV)/bin
 # Pinned so that a plain `pip install` of some other package never pulls a CUDA build of several GB.
 TORCH  ?= torch==2.13.0
 
-.PHONY: demo test lint bench docs schema clean format
+.PHONY: demo test lint bench docs clean format
 
 demo: $(VENV)/.runtime
-	$(BIN)/python -m jumar demo --out demo-out
+	$(BIN)/python examples/demo.py --out demo-out
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term
@@ -36,11 +36,11 @@ $(BIN)/python:
 
 $(VENV)/.runtime: $(BIN)/python pyproject.toml hatch_build.py
 	$(BIN)/python -m pip install -q "$(TORCH)"
-	$(BIN)/python -m pip install -q -e ".[runtime]"
+	$(BIN)/python -m pip install -q -e ".[runtime,demo]"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime
-	$(BIN)/python -m pip install -q -e ".[runtime,dev]"
+	$(BIN)/python -m pip install -q -e ".[runtime,demo,dev]"
 	@touch $@
 
 clean:

@@ -1,0 +1,27 @@
+"""What Jumar costs beside the bare library: same machine, same run, in turn; ratios printed.
+
+    make bench            # or: python -m benchmarks [cli] [speech] [transcription] [picture] [embed]
+"""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import cli, warm
+
+SECTIONS = {"cli": cli.main, **warm.SECTIONS}
+
+
+def main() -> int:
+    """Run the named sections, or all."""
+    chosen = sys.argv[1:] or list(SECTIONS)
+    if unknown := set(chosen) - set(SECTIONS):
+        print(f"No section {', '.join(sorted(unknown))}. There are: {', '.join(SECTIONS)}.")
+        return 2
+    for name in chosen:
+        SECTIONS[name]()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
