@@ -48,7 +48,7 @@ def machine(
     cuda: tuple[float, ...] = (), npu: tuple[float, ...] = (), npu_reason: str = ""
 ) -> dict[str, Accelerator]:
     return {
-        "cpu": Fake("cpu", "cpu", (8.0,)),
+        "cpu": Fake("cpu", "cpu", (8.0,), ""),
         "cuda": Fake("cuda", "cuda", cuda, "" if cuda else "no NVIDIA driver"),
         "npu": Fake("npu", "ascend", npu, npu_reason or ("" if npu else "no torch_npu")),
     }

@@ -89,7 +89,7 @@ class Record:
             },
             warnings=run.warnings,
             inputs=dict(run.request.inputs),
-            origins=dict(run.request.origins),
+            config_origins=dict(run.request.origins),
         )
 
 

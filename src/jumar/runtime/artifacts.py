@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -60,13 +59,13 @@ class Destination:
         """Write a file whose name nobody else has (a report, named by its run id)."""
         with self._fresh(lambda file: file.write(text.encode())) as (temporary, _, _):
             target = self.folder / name
-            os.replace(temporary, target)
+            temporary.replace(target)
         return target
 
     def _store_one(self, draft: Draft, number: int, stem: str) -> Artifact:
         with self._fresh(draft.write) as (temporary, digest, size):
             target = self._target(draft, number, stem, digest)
-            os.replace(temporary, target)
+            temporary.replace(target)
         return Artifact(
             kind=draft.kind,
             path=str(target),
