@@ -1,0 +1,100 @@
+"""What a source of weights has to offer, and what a fetch tells while it runs.
+
+source = source_of(weights)
+source.here()                   # a path on this machine, or None
+source.fetch(folder, job)       # brings the files into `folder`, says what they should be
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Protocol
+
+from jumar.catalog.manifest import Weights
+from jumar.contracts.errors import Cancelled
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a step is, in bytes; `total_bytes` is None where nobody knows it yet."""
+
+    what: str
+    done_bytes: int
+    total_bytes: int | None
+
+
+Listener = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One call of `ensure`: who listens, and whether it is time to stop."""
+
+    listener: Listener | None = None
+    cancel: threading.Event | None = None
+
+    def tell(self, what: str, done_bytes: int, total_bytes: int | None = None) -> None:
+        """Report a step, and raise Cancelled where the caller has stopped."""
+        self.check()
+        if self.listener is not None:
+            self.listener(Progress(what, done_bytes, total_bytes))
+
+    def check(self) -> None:
+        """Raise Cancelled where the caller has stopped."""
+        if self.cancel is not None and self.cancel.is_set():
+            raise Cancelled("Stopped by the caller while weights were being fetched.")
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What a fetch brought: the file or folder to use, relative to the folder that it was given
+    ("" for all of it), and the sha256 that the origin itself states, by relative path.
+    """
+
+    entry: str = ""
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+
+class Source(Protocol):
+    """One place that weights come from."""
+
+    text: str
+    """As the manifest writes it."""
+    offline_switches: tuple[str, ...]
+    """Environment variables that forbid fetching; empty where nothing is ever fetched."""
+
+    def __init__(self, weights: Weights, locator: str, base: Path | None) -> None:
+        """`locator` is the text after the scheme; `base` the folder of a plugin's manifest.
+
+        Raises:
+            InvalidValue: the locator has not the form that this scheme has.
+        """
+        ...
+
+    def here(self, *, offline: bool) -> Path | None:
+        """The file or folder, where this machine has it outside the cache.
+
+        Raises:
+            WeightsUnavailable: `offline`, and only a part is here; the missing files are named.
+        """
+        ...
+
+    def fetch(self, into: Path, job: Job) -> Fetched:
+        """Bring the files into the folder `into`, which may hold parts of an earlier try.
+
+        Raises:
+            WeightsUnavailable: what is missing or what the other side answered.
+            DependencyMissing: a package that the fetch needs.
+        """
+        ...
+
+
+def selected(paths: Iterable[str], patterns: tuple[str, ...]) -> list[str]:
+    """The paths that match one of the glob patterns; all of them where there is no pattern."""
+    if not patterns:
+        return sorted(paths)
+    return sorted(p for p in paths if any(fnmatchcase(p, pattern) for pattern in patterns))
