@@ -4,60 +4,67 @@ The vocabulary (`vocabulary.yaml`) defines each input and config key once: type,
 manifest names the keys that its model has and narrows them (`num_inference_steps: {default: 4,
 maximum: 8}`), so that a key means the same for every model. `expand` joins the two; the index
 holds expanded manifests only.
+
+Plain dataclasses: reading a manifest costs no pydantic. `build` checks them with it, once.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-
-from jumar.contracts.requests import Task
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, ClassVar, Literal
 
 ParamType = Literal[
     "text", "texts", "integer", "number", "boolean", "choice", "image", "audio", "path", "object"
 ]
-PRESETS = ("fast", "balanced", "quality", "low-vram")
+Tier = Literal["core", "adjacent", "experimental"]
+Preset = Literal["fast", "balanced", "quality", "low-vram"]
+DeviceKind = Literal["cpu", "cuda", "npu"]
+Status = Literal["validated", "emulated", "wired", "unknown"]
 
 
-class Row(BaseModel):
-    """Base of all manifest parts: immutable, unknown keys refused."""
+class Row:
+    """Base of all parts of a manifest: unknown keys are refused when it is built."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
 
+@dataclass(frozen=True)
 class Param(Row):
     """One input or config key.
 
     `minimum`, `maximum` and `step` bound numbers (a value is `minimum + k * step`; where there is
-    no minimum, a multiple of `step`); for texts, `maximum` is the number of characters.
-    `load` marks a key that changes what is loaded: it is part of the pipeline cache's key.
-    A required input has no default; a config key without one is None until somebody sets it.
+    no minimum, a multiple of `step`). For texts `maximum` is the number of characters, and
+    `items` the number of texts in a list.
+
+    A key is read by the family when it runs, unless `load` (it changes what is loaded, and is part
+    of the pipeline cache's key) or `engine` (Jumar reads it itself) is set. A secret is masked in
+    reports. A required input has no default; any other key without one is None until it is set.
     """
 
     type: ParamType
     help: str
     required: bool = False
     default: Any = None
-    minimum: float | None = None
-    maximum: float | None = None
-    step: float | None = None
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    step: int | float | None = None
+    items: int | None = None
     choices: tuple[str, ...] = ()
     unit: str | None = None
     load: bool = False
+    engine: bool = False
     secret: bool = False
 
-    @model_validator(mode="after")
-    def _is_consistent(self) -> Param:
+    def __post_init__(self) -> None:
         if (self.type == "choice") != bool(self.choices):
             raise ValueError("choices belong to type 'choice', which needs them")
         if self.required and self.default is not None:
             raise ValueError("a required key has no default")
         if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
             raise ValueError(f"minimum {self.minimum} > maximum {self.maximum}")
-        return self
 
 
+@dataclass(frozen=True)
 class Weights(Row):
     """Where one set of files comes from and which files they must be.
 
@@ -70,19 +77,21 @@ class Weights(Row):
     """
 
     source: str
-    files: dict[str, str] = Field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
     include: tuple[str, ...] = ()
     convert: str | None = None
 
 
+@dataclass(frozen=True)
 class TaskSpec(Row):
     """One task of a model: its inputs, its config, and what the family needs to know of it."""
 
     inputs: dict[str, Param]
     config: dict[str, Param]
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
 class BackendStatus(Row):
     """What is known of a model on a device class, and the file that shows it.
 
@@ -90,16 +99,15 @@ class BackendStatus(Row):
     is there and unproven; unknown: nobody looked.
     """
 
-    status: Literal["validated", "emulated", "wired", "unknown"]
+    status: Status
     evidence: str | None = None
 
-    @model_validator(mode="after")
-    def _has_evidence(self) -> BackendStatus:
+    def __post_init__(self) -> None:
         if self.status in ("validated", "emulated") and not self.evidence:
             raise ValueError(f"status {self.status!r} needs the file of its evidence")
-        return self
 
 
+@dataclass(frozen=True)
 class Resources(Row):
     """What a run needs: `memory_gb` GiB on the device, `download_mb` MB to fetch once."""
 
@@ -107,72 +115,162 @@ class Resources(Row):
     download_mb: float = 0.0
 
 
+@dataclass(frozen=True)
 class Manifest(Row):
-    """One model. `options` are the family's business, all else is everybody's."""
+    """One model. `options` are the family's business, all else is everybody's.
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
-    aliases: tuple[str, ...] = ()
+    `adapters` are the kinds of adapter weights that can be added when it is loaded. `surfaces`
+    are the model-runtime surfaces that it serves.
+    """
+
+    id: str
     summary: str
     family: str
-    tier: Literal["core", "adjacent", "experimental"]
+    tier: Tier
     licence: str
-    tasks: dict[Task, TaskSpec]
-    weights: dict[str, Weights] = Field(default_factory=dict)
-    options: dict[str, Any] = Field(default_factory=dict)
-    presets: dict[Literal["fast", "balanced", "quality", "low-vram"], dict[str, Any]] = Field(
-        default_factory=dict
-    )
-    resources: Resources = Resources()
+    tasks: dict[str, TaskSpec]
+    aliases: tuple[str, ...] = ()
+    weights: dict[str, Weights] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    presets: dict[Preset, dict[str, Any]] = field(default_factory=dict)
+    resources: Resources = field(default_factory=Resources)
     surfaces: tuple[str, ...] = ()
-    backends: dict[Literal["cpu", "cuda", "npu"], BackendStatus] = Field(default_factory=dict)
+    backends: dict[DeviceKind, BackendStatus] = field(default_factory=dict)
+    adapters: tuple[Literal["lora"], ...] = ()
 
     @property
     def primary_task(self) -> str:
         """The task meant where a caller names only the model: the first in the manifest."""
         return next(iter(self.tasks))
 
+    def to_dict(self) -> dict[str, Any]:
+        """The manifest as plain JSON data, without what was left at its default."""
+        data: dict[str, Any] = _plain(self)
+        return data
 
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Manifest:
+        """The inverse of `to_dict`. Checks nothing: the index was checked when it was built."""
+        return cls(
+            **{
+                **data,
+                "aliases": tuple(data.get("aliases", ())),
+                "surfaces": tuple(data.get("surfaces", ())),
+                "adapters": tuple(data.get("adapters", ())),
+                "tasks": {task: _task(spec) for task, spec in data["tasks"].items()},
+                "weights": {
+                    name: Weights(**{**weights, "include": tuple(weights.get("include", ()))})
+                    for name, weights in data.get("weights", {}).items()
+                },
+                "resources": Resources(**data.get("resources", {})),
+                "backends": {
+                    kind: BackendStatus(**status)
+                    for kind, status in data.get("backends", {}).items()
+                },
+            }
+        )
+
+
+@dataclass(frozen=True)
 class Vocabulary(Row):
-    """The meaning of every key, and the keys that every model has."""
+    """The meaning of every key (no name is both an input and a config key), and the config keys
+    that every model has."""
 
     inputs: dict[str, Param]
     config: dict[str, Param]
     universal: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        if both := self.inputs.keys() & self.config.keys():
+            raise ValueError(f"both an input and a config key: {', '.join(sorted(both))}")
+        if unknown := set(self.universal) - self.config.keys():
+            raise ValueError(f"universal and not defined: {', '.join(sorted(unknown))}")
 
-def expand(raw: dict[str, Any], vocabulary: Vocabulary) -> Manifest:
-    """Join a manifest as written with the vocabulary.
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Vocabulary:
+        """The vocabulary from plain data."""
+        spec = _task({"inputs": data["inputs"], "config": data["config"]})
+        return cls(spec.inputs, spec.config, tuple(data["universal"]))
+
+
+def expand(raw: dict[str, Any], vocabulary: Vocabulary) -> dict[str, Any]:
+    """Join a manifest as written with the vocabulary; the result is plain data for `from_dict`.
 
     As written, `inputs` and `config` may stand at the top (shared by all tasks) and under each
     task; a key's value is null or a mapping that narrows the vocabulary's definition.
 
     Raises:
-        ValueError: a key that the vocabulary does not have, or a definition that is not valid.
+        ValueError: a key that the vocabulary does not have, or a definition that widens it.
     """
-    raw = dict(raw)
-    shared_inputs, shared_config = raw.pop("inputs", {}), raw.pop("config", {})
+    shared = {part: raw.get(part) or {} for part in ("inputs", "config")}
     universal: dict[str, Any] = dict.fromkeys(vocabulary.universal)
     tasks = {}
-    for task, given in raw.pop("tasks").items():
+    for task, given in raw["tasks"].items():
         spec = given or {}
+        inputs = _joined(shared["inputs"], spec.get("inputs") or {})
+        config = _joined(universal, shared["config"], spec.get("config") or {})
         tasks[task] = {
-            "inputs": _defined(
-                {**shared_inputs, **spec.get("inputs", {})}, vocabulary.inputs, "input"
-            ),
-            "config": _defined(
-                {**universal, **shared_config, **spec.get("config", {})},
-                vocabulary.config,
-                "config key",
-            ),
-            "options": spec.get("options", {}),
+            **spec,
+            "inputs": _defined(inputs, vocabulary.inputs, "input"),
+            "config": _defined(config, vocabulary.config, "config key"),
         }
-    return Manifest.model_validate({**raw, "tasks": tasks})
+    return {**{key: raw[key] for key in raw if key not in shared}, "tasks": tasks}
 
 
-def _defined(given: dict[str, Any], known: dict[str, Param], what: str) -> dict[str, Any]:
+def _joined(*layers: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    keys: dict[str, dict[str, Any]] = {key: {} for layer in layers for key in layer}
+    for layer in layers:
+        for key, narrowed in layer.items():
+            keys[key].update(narrowed or {})
+    return keys
+
+
+def _defined(
+    given: dict[str, dict[str, Any]], known: dict[str, Param], what: str
+) -> dict[str, Any]:
     defined = {}
     for key, narrowed in given.items():
         if key not in known:
             raise ValueError(f"the vocabulary has no {what} {key!r}")
-        defined[key] = {**known[key].model_dump(exclude_defaults=True), **(narrowed or {})}
+        _only_narrows(key, narrowed, known[key])
+        defined[key] = {**_plain(known[key]), **narrowed}
     return defined
+
+
+def _only_narrows(key: str, narrowed: dict[str, Any], known: Param) -> None:
+    """A key means the same for every model: no other type, no wider range, no new choice."""
+    lowest, highest = narrowed.get("minimum"), narrowed.get("maximum")
+    wider = (
+        narrowed.get("type", known.type) != known.type
+        or (lowest is not None and known.minimum is not None and lowest < known.minimum)
+        or (highest is not None and known.maximum is not None and highest > known.maximum)
+        or not set(narrowed.get("choices", ())) <= set(known.choices)
+    )
+    if wider:
+        raise ValueError(f"{key}: {narrowed} is wider than the vocabulary's definition")
+
+
+def _task(data: dict[str, Any]) -> TaskSpec:
+    return TaskSpec(
+        inputs={key: _param(param) for key, param in data["inputs"].items()},
+        config={key: _param(param) for key, param in data["config"].items()},
+        options=data.get("options", {}),
+    )
+
+
+def _param(data: dict[str, Any]) -> Param:
+    return Param(**{**data, "choices": tuple(data.get("choices", ()))})
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses as mappings without the fields that are at their default, tuples as lists."""
+    if isinstance(value, Row):
+        rows = {part.name: (getattr(value, part.name), part) for part in fields(value)}  # type: ignore[arg-type]
+        return {name: _plain(held) for name, (held, part) in rows.items() if held != _default(part)}
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, (tuple, list)) else value
+
+
+def _default(part: Field[Any]) -> Any:
+    return part.default if part.default_factory is MISSING else part.default_factory()

@@ -1,20 +1,46 @@
-"""The one function in which a request becomes what will run. (Under construction: see tests.)"""
+"""The one function in which a request becomes what will run.
+
+Each value comes from the last of: the manifest's default, the base preset, the preset of the task,
+the preset of the model, the caller. A preset never adds a key that the model does not have, and a
+base or task preset never sets a value that the model's range does not hold: the default stands.
+None means "not given".
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jumar.catalog.manifest import Manifest, TaskSpec
-from jumar.contracts.requests import AdapterRef
+from jumar.catalog.manifest import Manifest, Param, TaskSpec
+from jumar.catalog.values import accepted
+from jumar.contracts.errors import (
+    InvalidInput,
+    InvalidRequest,
+    InvalidValue,
+    UnknownKey,
+    UnsupportedTask,
+    did_you_mean,
+    nearest,
+)
+
+if TYPE_CHECKING:
+    from jumar.catalog.index import Catalog
+    from jumar.contracts.requests import AdapterRef, GenerateRequest
+
+MASK = "***"
 
 
 @dataclass(frozen=True)
 class ResolvedRequest:
     """A request with every key decided.
 
-    `config` has every key of the task's spec (None where nobody set one); `origins` says where
-    each value comes from: `default`, `preset fast`, `model preset fast` or `caller`.
+    `inputs` has the inputs that were given, `config` every key of the task's spec (None where
+    nobody set one). `origins` says where each config value comes from: `default`, `preset fast`,
+    `model preset fast` or `caller`; `default (…)` where a preset's value was left out.
     """
 
     manifest: Manifest
@@ -28,9 +54,223 @@ class ResolvedRequest:
     @property
     def spec(self) -> TaskSpec:
         """Inputs and config of the task that was asked for."""
-        return self.manifest.tasks[self.task]  # type: ignore[index]
+        return self.manifest.tasks[self.task]
 
     @property
     def load_config(self) -> dict[str, Any]:
         """The part of `config` that decides what is loaded."""
         return {key: value for key, value in self.config.items() if self.spec.config[key].load}
+
+    def public_config(self) -> dict[str, Any]:
+        """`config` as reports may show it: secrets masked."""
+        return {
+            key: MASK if self.spec.config[key].secret and value is not None else value
+            for key, value in self.config.items()
+        }
+
+    def cache_key(self) -> str:
+        """Equal for requests that one loaded model can answer: 64 hexadecimal digits."""
+        loaded = {
+            "model": self.manifest.id,
+            "pipeline": self.spec.options,
+            "config": self.load_config,
+            "adapters": [[ref.kind, ref.path, ref.scale] for ref in self.adapters],
+        }
+        return hashlib.sha256(json.dumps(loaded, sort_keys=True).encode()).hexdigest()
+
+
+def resolve(request: GenerateRequest, catalog: Catalog) -> ResolvedRequest:
+    """Decide every key of a request.
+
+    Raises:
+        UnknownModel, UnsupportedTask: naming what there is.
+        InvalidRequest: the first thing that is wrong; its hint names the others.
+    """
+    resolved, wrong = examine(request, catalog)
+    if wrong:
+        raise _first_of(wrong)
+    return resolved
+
+
+def examine(
+    request: GenerateRequest, catalog: Catalog
+) -> tuple[ResolvedRequest, list[InvalidRequest]]:
+    """The request as far as it can be decided, and everything that is wrong with it.
+
+    Raises:
+        UnknownModel, UnsupportedTask: nothing else can be said of such a request.
+    """
+    manifest = catalog.get(request.model)
+    if request.task not in manifest.tasks:
+        raise _unsupported(request.task, manifest, catalog)
+    spec = manifest.tasks[request.task]
+    wrong: list[InvalidRequest] = []
+    given = _sorted_out(request, spec, wrong)
+    inputs = _checked(given["inputs"], spec.inputs, "inputs", wrong)
+    wrong += _missing(inputs, spec, wrong)
+    caller = _checked(given["config"], spec.config, "config", wrong)
+    config, origins = _decided(manifest, request.task, caller, catalog.presets)
+    adapters = tuple(request.adapters or ())
+    wrong += _unfit_adapters(adapters, manifest)
+    resolved = ResolvedRequest(
+        manifest, request.task, request.backend, inputs, config, origins, adapters
+    )
+    return resolved, wrong
+
+
+def resolve_load(
+    manifest: Manifest, task: str, backend: str, config: dict[str, Any], catalog: Catalog
+) -> ResolvedRequest:
+    """Decide what is loaded where no request is there yet: load-time keys, or a preset of them.
+
+    Raises:
+        UnsupportedTask, UnknownKey, InvalidValue.
+    """
+    if task not in manifest.tasks:
+        raise _unsupported(task, manifest, catalog)
+    known = {
+        key: param
+        for key, param in manifest.tasks[task].config.items()
+        if param.load or key == "preset"
+    }
+    wrong: list[InvalidRequest] = []
+    caller = _checked(config, known, "config", wrong)
+    if wrong:
+        raise _first_of(wrong)
+    decided, origins = _decided(manifest, task, caller, catalog.presets)
+    return ResolvedRequest(manifest, task, backend, {}, decided, origins)
+
+
+def task_for(manifest: Manifest, keys: set[str], preferred: str) -> str:
+    """The task that somebody means who gives these inputs and config keys.
+
+    The preferred one where it takes all of them, else the first of the model's that does; a
+    picture given to a model that draws from words as well means the task with a picture.
+    """
+    for task in (preferred, *manifest.tasks):
+        spec = manifest.tasks[task]
+        needed = {key for key, param in spec.inputs.items() if param.required}
+        if needed <= keys <= spec.inputs.keys() | spec.config.keys():
+            return task
+    return preferred
+
+
+def _sorted_out(
+    request: GenerateRequest, spec: TaskSpec, wrong: list[InvalidRequest]
+) -> dict[str, dict[str, Any]]:
+    """What was given, without None. OmniRT has `num_frames` and `fps` among the inputs: a config
+    key that stands there is taken for what it is."""
+    inputs = {key: value for key, value in request.inputs.items() if value is not None}
+    config = {key: value for key, value in request.config.items() if value is not None}
+    for key in [key for key in inputs if key in spec.config]:
+        value = inputs.pop(key)
+        if config.setdefault(key, value) != value:
+            wrong.append(
+                InvalidValue(
+                    f"{key} is {value!r} in inputs and {config[key]!r} in config.",
+                    hint="Give it once, in config.",
+                    param=f"config.{key}",
+                )
+            )
+    return {"inputs": inputs, "config": config}
+
+
+def _checked(
+    given: dict[str, Any], known: dict[str, Param], part: str, wrong: list[InvalidRequest]
+) -> dict[str, Any]:
+    """The valid values of those given; what is wrong with the others is added to `wrong`."""
+    valid = {}
+    for key, value in given.items():
+        try:
+            if key not in known:
+                raise _unknown(key, known, part)
+            valid[key] = accepted(known[key], value, f"{part}.{key}")
+        except InvalidRequest as error:
+            wrong.append(error)
+    return valid
+
+
+def _unknown(key: str, known: dict[str, Param], part: str) -> UnknownKey:
+    kind = "input" if part == "inputs" else "config key"
+    return UnknownKey(
+        f"There is no {kind} {key[:100]!r} here.",
+        hint=_meant(key[:100], known),
+        param=f"{part}.{key[:100]}",
+    )
+
+
+def _meant(key: str, known: dict[str, Param]) -> str | None:
+    """The nearest keys, by a single word of theirs too: `stpes` means `num_inference_steps`."""
+    names = {word: name for name in known for word in name.split("_")} | {n: n for n in known}
+    close = list(dict.fromkeys(names[word] for word in nearest(key, names)))
+    return f"Did you mean {' or '.join(map(repr, close))}?" if close else did_you_mean(key, known)
+
+
+def _missing(
+    inputs: dict[str, Any], spec: TaskSpec, wrong: list[InvalidRequest]
+) -> list[InvalidRequest]:
+    named = {error.param for error in wrong}
+    return [
+        InvalidInput(f"inputs.{key} is missing.", hint=param.help, param=f"inputs.{key}")
+        for key, param in spec.inputs.items()
+        if param.required and key not in inputs and f"inputs.{key}" not in named
+    ]
+
+
+def _decided(
+    manifest: Manifest, task: str, caller: dict[str, Any], presets: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    known = manifest.tasks[task].config
+    config = {key: param.default for key, param in known.items()}
+    origins = dict.fromkeys(known, "default")
+    for origin, layer in _layers(manifest, task, caller.get("preset"), presets):
+        for key in layer.keys() & known.keys():
+            try:
+                config[key] = accepted(known[key], layer[key], f"config.{key}")
+                origins[key] = origin
+            except InvalidValue:
+                origins[key] += f" ({origin} asks for {layer[key]}, which this model does not take)"
+    config.update(caller)
+    origins.update(dict.fromkeys(caller, "caller"))
+    return config, origins
+
+
+def _layers(
+    manifest: Manifest, task: str, preset: str | None, presets: dict[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What a preset sets, in the order in which it is laid over the defaults."""
+    if preset is None:
+        return
+    yield f"preset {preset}", presets[preset]["base"]
+    yield f"preset {preset}", presets[preset]["tasks"].get(task, {})
+    yield f"model preset {preset}", manifest.presets.get(preset, {})  # type: ignore[call-overload]
+
+
+def _unfit_adapters(
+    adapters: tuple[AdapterRef, ...], manifest: Manifest
+) -> Iterator[InvalidRequest]:
+    for place, adapter in enumerate(adapters):
+        param = f"adapters.{place}"
+        if adapter.kind not in manifest.adapters:
+            yield InvalidValue(f"{manifest.id} takes no {adapter.kind} adapters.", param=param)
+        if not adapter.path.strip():
+            yield InvalidValue("The path of an adapter is empty.", param=f"{param}.path")
+        if not math.isfinite(adapter.scale):
+            yield InvalidValue("The scale of an adapter is not finite.", param=f"{param}.scale")
+
+
+def _unsupported(task: str, manifest: Manifest, catalog: Catalog) -> UnsupportedTask:
+    others = catalog.doing(task)
+    shown = ", ".join(others[:6]) + (", …" if len(others) > 6 else "")
+    return UnsupportedTask(
+        f"{manifest.id} does not do {task}. It does {', '.join(manifest.tasks)}.",
+        hint=f"Models for {task}: {shown}." if others else f"No model here does {task}.",
+        param="task",
+    )
+
+
+def _first_of(wrong: list[InvalidRequest]) -> InvalidRequest:
+    first, *others = wrong
+    if others:
+        first.hint = " ".join([first.hint or "", *(f"Also: {e.message}" for e in others)]).strip()
+    return first
