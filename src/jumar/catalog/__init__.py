@@ -11,23 +11,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jumar.catalog import resolve as _resolving
 from jumar.catalog.index import ModelRow, catalog
-from jumar.catalog.manifest import Manifest
-from jumar.catalog.resolve import ResolvedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from jumar.catalog.manifest import Manifest
+    from jumar.catalog.resolution import ResolvedRequest
     from jumar.contracts.errors import InvalidRequest
     from jumar.contracts.requests import GenerateRequest
     from jumar.plugins import PluginFailed
 
 __all__ = [
-    "Manifest",
     "ModelRow",
-    "ResolvedRequest",
     "builtin_manifests",
     "failures",
     "get",
@@ -71,7 +68,9 @@ def resolve(request: GenerateRequest) -> ResolvedRequest:
         UnknownModel, UnsupportedTask: naming what there is.
         InvalidRequest: the first thing that is wrong; its hint names the others.
     """
-    return _resolving.resolve(request, catalog())
+    from jumar.catalog import resolution
+
+    return resolution.resolve(request, catalog())
 
 
 def issues(request: GenerateRequest) -> list[InvalidRequest]:
@@ -80,7 +79,9 @@ def issues(request: GenerateRequest) -> list[InvalidRequest]:
     Raises:
         UnknownModel, UnsupportedTask: nothing else can be said of such a request.
     """
-    return _resolving.examine(request, catalog())[1]
+    from jumar.catalog import resolution
+
+    return resolution.examine(request, catalog())[1]
 
 
 def resolve_load(
@@ -91,12 +92,16 @@ def resolve_load(
     Raises:
         UnsupportedTask, UnknownKey, InvalidValue.
     """
-    return _resolving.resolve_load(manifest, task, backend, config, catalog())
+    from jumar.catalog import resolution
+
+    return resolution.resolve_load(manifest, task, backend, config, catalog())
 
 
 def task_for(manifest: Manifest, keys: Iterable[str], preferred: str) -> str:
     """The task that somebody means who gives these inputs and config keys."""
-    return _resolving.task_for(manifest, set(keys), preferred)
+    from jumar.catalog import resolution
+
+    return resolution.task_for(manifest, set(keys), preferred)
 
 
 def builtin_manifests() -> list[Path]:

@@ -10,11 +10,13 @@ import json
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jumar.catalog.manifest import Manifest, Vocabulary
 from jumar.contracts.errors import JumarError, UnknownModel, did_you_mean
 from jumar.plugins import Plugin, PluginFailed, installed, load
+
+if TYPE_CHECKING:
+    from jumar.catalog.manifest import Manifest
 
 HERE = Path(__file__).parent
 INDEX = "_index.json"
@@ -73,6 +75,8 @@ class Catalog:
             )
         model = self._owners[name].id
         if model not in self._manifests:
+            from jumar.catalog.manifest import Manifest
+
             self._manifests[model] = Manifest.from_dict(self._written[model])
         return self._manifests[model]
 
@@ -96,6 +100,7 @@ class Catalog:
 
     def _take(self, written: Iterable[Any], distribution: str) -> None:
         from jumar.catalog.build import checked_manifests, rows_of
+        from jumar.catalog.manifest import Vocabulary
 
         vocabulary = Vocabulary.from_dict(self._vocabulary)
         manifests = {m.id: m for m in checked_manifests(written, vocabulary)}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from jumar.catalog.resolve import ResolvedRequest
+from jumar.catalog.resolution import ResolvedRequest
 from jumar.contracts.errors import Cancelled, DeadlineExceeded
 from jumar.contracts.results import BackendTimelineEntry, StageEventRecord
 

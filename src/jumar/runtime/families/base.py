@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from jumar.catalog.manifest import Manifest
-from jumar.catalog.resolve import ResolvedRequest
+from jumar.catalog.resolution import ResolvedRequest
 from jumar.contracts.results import ArtifactKind
 from jumar.devices.base import Placement
 from jumar.runtime.run import Run
