@@ -79,15 +79,12 @@ def _number(param: Param, value: Any) -> float:
     return _in_range(param, number)
 
 
-def _in_range(param: Param, value: Any) -> Any:
-    if param.minimum is not None and value < param.minimum:
-        raise _Refused(
-            f"is {shown(value)}, below {_unit(param, param.minimum)}.", hint=_range(param)
-        )
-    if param.maximum is not None and value > param.maximum:
-        raise _Refused(
-            f"is {shown(value)}, above {_unit(param, param.maximum)}.", hint=_range(param)
-        )
+def _in_range(param: Param, value: _N) -> _N:
+    low, high = param.minimum, param.maximum
+    if low is not None and value < low:
+        raise _Refused(f"is {shown(value)}, below {_unit(param, low)}.", hint=_range(param))
+    if high is not None and value > high:
+        raise _Refused(f"is {shown(value)}, above {_unit(param, high)}.", hint=_range(param))
     if param.step is not None and not _on_step(param, value):
         near = " or ".join(_text(valid) for valid in _neighbours(param, value))
         raise _Refused(
