@@ -9,8 +9,8 @@ A manifest says under `tasks.<task>.options`:
     components: {safety_checker: null}       # see `loading`
     schedulers: {heun: {class: HeunDiscreteScheduler}}    # beyond those of `schedulers`
 
-Every other key reaches the pipeline's `__call__` under its own name, except load-time keys and
-those in `HERE`.
+Every other key reaches the pipeline's `__call__` under its own name, except load-time keys, the
+engine's keys, and those in `HERE`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,6 @@ HERE = frozenset({"scheduler", "fps", "response_format"})
 export. Where a pipeline wants the frame rate too, its manifest says `call: {fps: fps}` (SVD) or
 `call: {fps: frame_rate}` (LTX)."""
 
-ALWAYS = ("output_type",)
-"""Arguments that the family passes whatever the manifest says, where the pipeline has them."""
-
 
 def call_arguments(spec: TaskSpec) -> dict[str, str]:
     """Each key of the task that is passed to the pipeline, and the argument it is passed as.
@@ -39,10 +36,7 @@ def call_arguments(spec: TaskSpec) -> dict[str, str]:
     keys share one.
     """
     named = {**ARGUMENTS, **spec.options.get("call", {})}
-    keys = [*spec.inputs, *(key for key, param in spec.config.items() if not param.load)]
+    asked = {key: p for key, p in spec.config.items() if not (p.load or p.engine)}
+    keys = [*spec.inputs, *asked]
     arguments = {key: named.get(key, None if key in HERE else key) for key in keys}
-    return {
-        key: argument
-        for key, argument in arguments.items()
-        if argument is not None
-    }
+    return {key: argument for key, argument in arguments.items() if argument is not None}

@@ -1,0 +1,108 @@
+"""A loaded pipeline, and the pipelines of the model's other tasks around the same weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jumar.runtime.families.base import Draft, LoadPlan
+from jumar.runtime.families.diffusion.call import arguments_for
+from jumar.runtime.families.diffusion.libraries import heard
+from jumar.runtime.families.diffusion.loading import load_pipeline, pipeline_class, sharing
+from jumar.runtime.families.diffusion.outputs import drafts_of
+from jumar.runtime.families.diffusion.placement import share_offload
+from jumar.runtime.families.diffusion.prompts import cut_words
+from jumar.runtime.families.diffusion.schedulers import sampling_with
+from jumar.runtime.families.diffusion.watch import Watch, call_parameters
+from jumar.runtime.ladder import climb
+from jumar.runtime.run import Run
+
+NATIVE = "native"
+"""The value of `scheduler` that means the model's own."""
+
+
+class DiffusionModel:
+    """One set of weights on one device, for all tasks of its manifest."""
+
+    def __init__(self, plan: LoadPlan, run: Run) -> None:
+        self._plan = plan
+        pipeline = load_pipeline(plan, run)
+        self._timeline = _climb(pipeline)
+        self._pipelines = {type(pipeline).__name__: pipeline}
+        self._dtypes = {name: part.dtype for name, part in _modules(pipeline).items()}
+        self._dtype = run.config["dtype"]
+
+    def generate(self, run: Run) -> list[Draft]:
+        """Draw what the run asks for.
+
+        Raises:
+            InvalidValue: a scheduler that does not fit this model.
+            InvalidModelOutput: latents, pictures or frames that cannot be right.
+        """
+        run.timeline.extend(self._timeline)
+        run.config["dtype"] = self._dtype
+        with run.stage("prepare"):
+            options = run.request.spec.options
+            pipeline = self._pipeline(options["pipeline"])
+            arguments = arguments_for(run)
+            if "output_type" in call_parameters(pipeline):
+                arguments.setdefault("output_type", "np")
+            self._tell_of_cut_words(pipeline, run)
+        name = run.config.get("scheduler")
+        watch = Watch(pipeline, run)
+        try:
+            with (
+                sampling_with(
+                    pipeline, None if name == NATIVE else name, options.get("schedulers", {})
+                ),
+                watch.following(),
+                heard(run),
+            ):
+                result = pipeline(**arguments, **watch.arguments)
+        except BaseException:
+            self._mend(pipeline)
+            raise
+        return drafts_of(result, run)
+
+    def close(self) -> None:
+        """Let go of the weights."""
+        for pipeline in self._pipelines.values():
+            pipeline.remove_all_hooks()
+        self._pipelines.clear()
+
+    def _pipeline(self, name: str) -> Any:
+        if name not in self._pipelines:
+            first = next(iter(self._pipelines.values()))
+            pipeline = sharing(first, pipeline_class(name))
+            share_offload(pipeline, self._plan.config, self._plan.placement)
+            self._pipelines[name] = pipeline
+        return self._pipelines[name]
+
+    def _tell_of_cut_words(self, pipeline: Any, run: Run) -> None:
+        for key in ("prompt", "negative_prompt"):
+            prompt = run.inputs.get(key)
+            if prompt:
+                for tokenizer, words in cut_words(pipeline, prompt, run.config).items():
+                    run.warn(f"The {key} is too long for {tokenizer}; it does not see: {words!r}")
+
+    def _mend(self, pipeline: Any) -> None:
+        """After a call that was cut short: offloaded parts back, an upcast VAE back to its dtype."""
+        pipeline.maybe_free_model_hooks()
+        for name, part in _modules(pipeline).items():
+            if part.dtype != self._dtypes.get(name, part.dtype):
+                part.to(self._dtypes[name])
+
+
+def _climb(pipeline: Any) -> list[Any]:
+    entries = []
+    for name, module in _modules(pipeline).items():
+        bound, entry = climb(module, name)
+        if bound is not module:
+            setattr(pipeline, name, bound)
+        entries.append(entry)
+    return entries
+
+
+def _modules(pipeline: Any) -> dict[str, Any]:
+    from torch.nn import Module
+
+    return {name: part for name, part in pipeline.components.items() if isinstance(part, Module)}
