@@ -14,7 +14,7 @@ ERRORS: tuple[tuple[str, ToolErrorKind], ...] = (
     (r"error while loading shared libraries: (?P<library>\S+?):", "library"),
     (r"(?P<library>lib\S+\.so\S*?): cannot open shared object file", "library"),
     (r"No such file or directory|command not found|: not found", "missing"),
-    (r"ret is (?P<code>-?\d+)|err(?:or)?(?: code)?[:=]? ?(?P<number>-?\d+)", "cannot-open"),
+    (r"ret is (?P<code>-?\d+)|\berr(?:or)?(?: code)?[:=]? ?(?P<number>-?\d+)", "cannot-open"),
     (r"dcmi .*fail|DrvMng\w+ failed|drvGetDevNum", "cannot-open"),
     (r"[Pp]ermission denied|Operation not permitted", "permission"),
     (r"couldn't communicate with the NVIDIA driver|Driver/library version mismatch", "cannot-open"),
