@@ -28,7 +28,7 @@ def codec() -> tuple[str, dict[str, str]]:
 
 
 def draft(frames: np.ndarray[Any, Any], fps: float) -> Draft:
-    """A video as a file to be. `frames`: uint8 [frames, height, width, 3], even sizes (see `even`)."""
+    """A video as a file to be. `frames`: uint8 [frames, height, width, 3] of `even` sizes."""
     count, height, width, _ = frames.shape
 
     def write(file: BinaryIO) -> None:
@@ -52,7 +52,9 @@ def even(frames: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     import numpy as np
 
     _, height, width, _ = frames.shape
-    return np.pad(frames, ((0, 0), (0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+    missing = ((0, 0), (0, height % 2), (0, width % 2), (0, 0))
+    padded: np.ndarray[Any, Any] = np.pad(frames, missing, mode="edge")
+    return padded
 
 
 def _encode(frames: np.ndarray[Any, Any], rate: Fraction, file: BinaryIO) -> None:

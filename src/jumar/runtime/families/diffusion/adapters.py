@@ -45,7 +45,7 @@ def _load(pipeline: Any, adapter: AdapterRef, name: str) -> None:
             str(path.parent), weight_name=path.name, adapter_name=name, local_files_only=True
         )
     # safetensors has an error class of its own; its parent is Exception.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         raise InvalidInput(
             f"The adapter {path} cannot be used with {type(pipeline).__name__}.", param="adapters"
         ) from error

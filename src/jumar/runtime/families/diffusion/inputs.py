@@ -47,14 +47,16 @@ def _size(
     """The size to draw at: as configured, else the picture's, brought into the model's range."""
     if "width" not in params or "height" not in params:
         return None
-    width, height = config.get("width"), config.get("height")
+    width: int | None = config.get("width")
+    height: int | None = config.get("height")
     if width is None and height is None:
-        width, height = _within(base.size, params["width"], params["height"])
+        return _within(base.size, params["width"], params["height"])
     # One side given: the other keeps the proportions.
-    elif width is None:
-        width = _on_grid(base.size[0] * height / base.size[1], params["width"])
-    elif height is None:
-        height = _on_grid(base.size[1] * width / base.size[0], params["height"])
+    wide, high = base.size
+    if width is None:
+        width = _on_grid(wide * (height or high) / high, params["width"])
+    if height is None:
+        height = _on_grid(high * width / wide, params["height"])
     return width, height
 
 

@@ -3,7 +3,7 @@
 A manifest says under `tasks.<task>.options`:
 
     pipeline: StableDiffusionXLPipeline      # a class of diffusers
-    call: {guidance_scale: true_cfg_scale}   # keys whose argument has another name; null: not passed
+    call: {guidance_scale: true_cfg_scale}   # key: argument of another name; null: not passed
     fixed: {use_resolution_binning: false}   # arguments that are always passed
     load: {variant: fp16}                    # arguments of from_pretrained
     components: {safety_checker: null}       # see `loading`

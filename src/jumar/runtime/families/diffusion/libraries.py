@@ -66,9 +66,8 @@ def _no_bars() -> Iterator[None]:
     import diffusers.utils.logging as ours
     import transformers.utils.logging as theirs
 
-    libraries: list[Any] = [
-        library for library in (ours, theirs) if library.is_progress_bar_enabled()
-    ]
+    both: tuple[Any, ...] = (ours, theirs)
+    libraries = [library for library in both if library.is_progress_bar_enabled()]
     for library in libraries:
         library.disable_progress_bar()
     try:

@@ -42,7 +42,7 @@ def load_pipeline(plan: LoadPlan, run: Run) -> Any:
         WeightsUnavailable: the folder does not hold this pipeline.
         DependencyMissing, InvalidValue, InvalidInput: see `Diffusion.load`.
     """
-    options = plan.manifest.tasks[plan.task].options  # type: ignore[index]
+    options = plan.manifest.tasks[plan.task].options
     folder = plan.weights["model"]
     run.config["dtype"] = dtype = dtype_for(plan.config.get("dtype"), plan.placement)
     parts = options.get("components", {})

@@ -85,7 +85,7 @@ class DiffusionModel:
                     run.warn(f"The {key} is too long for {tokenizer}; it does not see: {words!r}")
 
     def _mend(self, pipeline: Any) -> None:
-        """After a call that was cut short: offloaded parts back, an upcast VAE back to its dtype."""
+        """After a call cut short: offloaded parts go back, an upcast VAE gets its dtype back."""
         pipeline.maybe_free_model_hooks()
         for name, part in _modules(pipeline).items():
             if part.dtype != self._dtypes.get(name, part.dtype):

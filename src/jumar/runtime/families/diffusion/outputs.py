@@ -60,7 +60,7 @@ def _pixels(value: Any, what: str) -> np.ndarray[Any, Any]:
     """uint8 [height, width, 3 or 4] of a Pillow picture or of floats from 0 to 1."""
     import numpy as np
 
-    array = np.asarray(value)
+    array: np.ndarray[Any, Any] = np.asarray(value)
     if array.dtype != np.uint8:
         if not np.isfinite(array).all():
             raise InvalidModelOutput(
@@ -74,7 +74,7 @@ def _pixels(value: Any, what: str) -> np.ndarray[Any, Any]:
 
 
 def _seen(pixels: np.ndarray[Any, Any], what: str) -> np.ndarray[Any, Any]:
-    """`pixels`, unless all of them are exactly black: so ends an overflow that was cast to bytes."""
+    """`pixels`, unless all are exactly black: so ends an overflow that was cast to bytes."""
     if not pixels.any():
         raise InvalidModelOutput(
             f"The {what} is black all over.", hint="Try dtype bf16 or fp32, or another seed."

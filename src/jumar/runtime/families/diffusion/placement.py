@@ -5,8 +5,8 @@ Every option is applied for real or refused: none is dropped because a pipeline 
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -240,10 +240,9 @@ _OPTIONS: dict[str, Callable[[Any, Mapping[str, Any]], None]] = {
 
 def _torchao(cls: str) -> Callable[[], Any]:
     def make() -> Any:
-        import torchao.quantization
         from diffusers import TorchAoConfig
 
-        return TorchAoConfig(getattr(torchao.quantization, cls)())
+        return TorchAoConfig(getattr(import_module("torchao.quantization"), cls)())
 
     return make
 

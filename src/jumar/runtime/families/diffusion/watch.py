@@ -88,11 +88,11 @@ class Watch:
     @contextmanager
     def _decoding(self) -> Iterator[None]:
         """Time the VAE's decoding."""
-        vae = getattr(self._pipeline, "vae", None)
-        if not hasattr(vae, "decode"):
+        vae: Any = getattr(self._pipeline, "vae", None)
+        original = getattr(vae, "decode", None)
+        if original is None:
             yield
             return
-        original = vae.decode
 
         def decode(*args: Any, **kwargs: Any) -> Any:
             with self._run.stage("decode"):
