@@ -49,8 +49,9 @@ class Step:
 class Rule:
     """One row: what it is called, how bad, why it happens, what to do, who says so.
 
-    `after` names the rules (or log texts) whose finding explains this one; `purposes` those
-    for which it is looked at, empty for all.
+    `needs` names the parts of `HostFacts` without which the check cannot look; `after` the rules
+    (or log texts) whose finding explains this one; `purposes` those for which it is looked at,
+    empty for all.
     """
 
     id: str
@@ -61,6 +62,7 @@ class Rule:
     cause: Text
     fix: tuple[Step, ...]
     reference: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     purposes: tuple[Purpose, ...] = ()
 
@@ -117,7 +119,7 @@ class Finding:
         }
 
 
-class CannotLook(Exception):  # noqa: N818 - an answer, not an error: it never leaves the engine
+class CannotLook(Exception):
     """A check lacks what it needs: `what` is the source, `why` the reason, if known."""
 
     def __init__(self, what: str, why: str | None = None) -> None:
