@@ -106,6 +106,7 @@ class LiveSource:
             "groups": groups,
             "group_names": [name for name in map(group_name, groups) if name],
             "home": os.environ.get("HOME"),
+            "host_name": socket.gethostname(),
             "cwd": os.getcwd(),  # noqa: PTH109 - a text is wanted
             "cwd_writable": os.access(".", os.W_OK),
             "kernel": platform.release(),

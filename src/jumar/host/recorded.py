@@ -4,7 +4,7 @@
 
     host.json        what is no file: process, disks, holders, listeners, failures, …   (optional)
     paths.json       what stands where, beyond files/: nodes, folders, links, gaps      (optional)
-    environ.txt      the environment, as ``env`` prints it                              (optional)
+    environ.txt      the environment, as ``env`` prints it ("environ" of host.json wins)
     files/etc/…      contents of files, at their resolved paths
     commands/…       what programs printed; a file's name is the command line + ".txt"
 
@@ -127,6 +127,9 @@ class RecordedSource:
 
     def environ(self) -> Mapping[str, str]:
         self._refuse("environ")
+        if "environ" in self._host:
+            stored: Mapping[str, str] = self._host["environ"]
+            return stored
         if self._environ is None:
             raise NotRecordedError("not recorded: the environment")
         pairs = (line.split("=", 1) for line in self._environ.splitlines() if "=" in line)

@@ -70,10 +70,12 @@ READ_LIMIT = 1 << 20
 
 PROCESS_KEYS = (
     *("uid", "gid", "user", "groups", "group_names", "home", "cwd", "cwd_writable"),
+    *("host_name",),
     *("kernel", "arch", "glibc", "locale", "cpu_count", "cpu_usable"),
     *("python_version", "python_executable", "packages"),
 )
-"""`packages` is ``{normalised name: [version, folder]}``; the rest are numbers, texts, lists."""
+"""`packages` is ``{normalised name: [version, folder]}``; the rest are numbers, texts, lists.
+`host_name` only serves to take it out of records."""
 
 
 def follow(

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatch
 from typing import TYPE_CHECKING
 
 from jumar.host.facts import DeviceNode, PathFact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from jumar.host.facts import Holder, User
     from jumar.host.readers.notes import Notes
     from jumar.host.source import HostSource
 
-NODES = re.compile(
-    r"v?davinci\d+|davinci_manager|devmm_svm|hisi_hdc"
-    r"|svm0|ts_aisle|upgrade|sys|vdec|vpc|pngd|venc|log_drv|u?burma\w*|ummu\w*|ubcore"
-    r"|nvidia\d+|nvidiactl|nvidia-uvm(-tools)?"
-)
-"""Device files of accelerators; the third line is what a 310B and a 950 have besides."""
+_LIBRARIES = re.compile(r"lib(urma|ummu|ascend_hal)\S*")
+WANTED = {
+    "/dev": re.compile(
+        r"v?davinci\d+|davinci_manager|devmm_svm|hisi_hdc"
+        # A 310B and a 950 have these besides.
+        r"|svm0|ts_aisle|upgrade|sys|vdec|vpc|pngd|venc|log_drv|u?burma\w*|ummu\w*|ubcore"
+        r"|nvidia\d+|nvidiactl|nvidia-uvm(-tools)?"
+    ),
+    "/usr/lib64": _LIBRARIES,
+    "/usr/lib/aarch64-linux-gnu": _LIBRARIES,
+    "/usr/local/lib": re.compile(r"ascend_transport\.so\S*"),
+}
+"""Of these folders only some names matter: device files of accelerators, and libraries whose exact
+names differ per driver (each that exists becomes a path)."""
 
 PATHS = (
     *("/usr/local/Ascend", "/usr/local/Ascend/driver", "/usr/local/Ascend/driver/lib64"),
@@ -41,18 +48,11 @@ PATHS = (
     *("/usr/lib64", "/dev/shm", "/root/.cache", "/var/lib/docker", "/.dockerenv"),
 )
 """What doctors and container plans ask about: mount sources, libraries, tools."""
-GLOBS = (
-    *(f"{folder}/{pattern}" for folder in ("/usr/lib64", "/usr/lib/aarch64-linux-gnu")
-      for pattern in ("liburma*", "libummu*", "libascend_hal*")),
-    "/usr/local/lib/ascend_transport.so*",
-)  # fmt: skip
-"""Files whose exact names differ per driver; each that exists becomes a path."""
 
 
 def read_nodes(source: HostSource, notes: Notes, user: User | None) -> tuple[DeviceNode, ...]:
     """The device files of accelerators, by name and number, and who holds them."""
-    names: Sequence[str] = notes.look("nodes", source.listdir, "/dev", absent=())
-    chosen = sorted(filter(NODES.fullmatch, names), key=_by_number)
+    chosen = sorted(_wanted("nodes", source, notes, "/dev"), key=_by_number)
     if not chosen:
         return ()
     nothing: Mapping[str, Sequence[Holder]] | None = None
@@ -88,17 +88,21 @@ def _usable(fact: PathFact, user: User | None) -> bool | None:
 
 
 def read_paths(source: HostSource, notes: Notes) -> dict[str, PathFact]:
-    """What stands at each path of `PATHS` and `GLOBS`."""
+    """What stands at each path of `PATHS`, and the libraries of `WANTED` that are there."""
     facts: dict[str, PathFact] = {}
-    for path in [*PATHS, *_globbed(source, notes)]:
+    libraries = [
+        f"{folder}/{name}"
+        for folder in WANTED
+        if folder != "/dev"
+        for name in _wanted(f"paths.{folder}", source, notes, folder)
+    ]
+    for path in [*PATHS, *libraries]:
         fact = notes.look(f"paths.{path}", source.stat, path, absent=None)
         if fact is not None:
             facts[path] = fact
     return facts
 
 
-def _globbed(source: HostSource, notes: Notes) -> Iterator[str]:
-    for pattern in GLOBS:
-        folder, _, name = pattern.rpartition("/")
-        listed: Sequence[str] = notes.look(f"paths.{folder}", source.listdir, folder, absent=())
-        yield from (f"{folder}/{one}" for one in listed if fnmatch(one, name))
+def _wanted(part: str, source: HostSource, notes: Notes, folder: str) -> list[str]:
+    names: Sequence[str] = notes.look(part, source.listdir, folder, absent=())
+    return [name for name in names if WANTED[folder].fullmatch(name)]

@@ -73,11 +73,12 @@ def read_user(process: Mapping[str, Any]) -> User | None:
 def read_environ(source: HostSource, notes: Notes) -> dict[str, str]:
     """The variables that matter, in the order of their names, without credentials."""
     environ: Mapping[str, str] = notes.look("environ", source.environ, absent={})
-    return {
-        name: mask(name, environ[name])
-        for name in sorted(environ)
-        if RELEVANT.fullmatch(name) or LOOKS_LIKE_ONE.search(name)
-    }
+    return {name: mask(name, environ[name]) for name in sorted(environ) if concerns(name)}
+
+
+def concerns(name: str) -> bool:
+    """Whether a variable of this name belongs to the facts."""
+    return bool(RELEVANT.fullmatch(name) or LOOKS_LIKE_ONE.search(name))
 
 
 def mask(name: str, value: str) -> str:

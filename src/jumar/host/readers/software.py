@@ -88,7 +88,7 @@ class Software:
             set_env = f"{posixpath.dirname(root)}/set_env.sh"
             found = Nnal(
                 root=root,
-                version=first_version(values),
+                version=values.get("Ascend-cann-atb") or first_version(values),
                 cxx_abis=tuple(
                     int(name[-1]) for name in builds if name in ("cxx_abi_0", "cxx_abi_1")
                 ),
