@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import make_host as build
+from tests.host.recorded import make_host as build
 
 
 @pytest.fixture
