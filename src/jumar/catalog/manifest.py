@@ -33,8 +33,8 @@ class Param(Row):
     """One input or config key.
 
     `minimum`, `maximum` and `step` bound numbers (a value is `minimum + k * step`; where there is
-    no minimum, a multiple of `step`). For texts `maximum` is the number of characters, and
-    `items` the number of texts in a list.
+    no minimum, a multiple of `step`). For texts `maximum` is the number of characters. `items` is
+    the number of texts, or of pictures, in a list; without it a picture is a single one.
 
     A key is read by the family when it runs, unless `load` (it changes what is loaded, and is part
     of the pipeline cache's key) or `engine` (Jumar reads it itself) is set. A secret is masked in
@@ -173,24 +173,27 @@ class Manifest(Row):
 
 @dataclass(frozen=True)
 class Vocabulary(Row):
-    """The meaning of every key (no name is both an input and a config key), and the config keys
-    that every model has."""
+    """The meaning of every key (no name is both an input and a config key), the config keys that
+    every model has, and those that every model of a family has besides."""
 
     inputs: dict[str, Param]
     config: dict[str, Param]
     universal: tuple[str, ...]
+    families: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if both := self.inputs.keys() & self.config.keys():
             raise ValueError(f"both an input and a config key: {', '.join(sorted(both))}")
-        if unknown := set(self.universal) - self.config.keys():
-            raise ValueError(f"universal and not defined: {', '.join(sorted(unknown))}")
+        common = {*self.universal, *(key for keys in self.families.values() for key in keys)}
+        if unknown := common - self.config.keys():
+            raise ValueError(f"common to models and not defined: {', '.join(sorted(unknown))}")
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Vocabulary:
         """The vocabulary from plain data."""
         spec = _task({"inputs": data["inputs"], "config": data["config"]})
-        return cls(spec.inputs, spec.config, tuple(data["universal"]))
+        families = {name: tuple(keys) for name, keys in data.get("families", {}).items()}
+        return cls(spec.inputs, spec.config, tuple(data["universal"]), families)
 
 
 def expand(raw: dict[str, Any], vocabulary: Vocabulary) -> dict[str, Any]:
@@ -203,12 +206,13 @@ def expand(raw: dict[str, Any], vocabulary: Vocabulary) -> dict[str, Any]:
         ValueError: a key that the vocabulary does not have, or a definition that widens it.
     """
     shared = {part: raw.get(part) or {} for part in ("inputs", "config")}
-    universal: dict[str, Any] = dict.fromkeys(vocabulary.universal)
+    family = vocabulary.families.get(raw["family"], ())
+    common: dict[str, Any] = dict.fromkeys((*vocabulary.universal, *family))
     tasks = {}
     for task, given in raw["tasks"].items():
         spec = given or {}
         inputs = _joined(shared["inputs"], spec.get("inputs") or {})
-        config = _joined(universal, shared["config"], spec.get("config") or {})
+        config = _joined(common, shared["config"], spec.get("config") or {})
         tasks[task] = {
             **spec,
             "inputs": _defined(inputs, vocabulary.inputs, "input"),

@@ -38,7 +38,7 @@ MASK = "***"
 class ResolvedRequest:
     """A request with every key decided.
 
-    `inputs` has the inputs that were given, `config` every key of the task's spec (None where
+    `inputs` has the inputs that were given or have a default, `config` every key of the task's spec (None where
     nobody set one). `origins` says where each config value comes from: `default`, `preset fast`,
     `model preset fast` or `caller`; `default (…)` where a preset's value was left out.
     """
@@ -108,6 +108,8 @@ def examine(
     given = _sorted_out(request, spec, wrong)
     inputs = _checked(given["inputs"], spec.inputs, "inputs", wrong)
     wrong += _missing(inputs, spec, wrong)
+    defaults = {k: p.default for k, p in spec.inputs.items() if p.default is not None}
+    inputs = {**defaults, **inputs}
     caller = _checked(given["config"], spec.config, "config", wrong)
     config, origins = _decided(manifest, request.task, caller, catalog.presets)
     adapters = tuple(request.adapters or ())

@@ -173,6 +173,17 @@ def _path(param: Param, value: Any) -> str:
     return value
 
 
+def _files(param: Param, value: Any) -> str | list[str]:
+    """A file, or a list of them where the key takes several."""
+    if not isinstance(value, (list, tuple)) or param.items is None:
+        return _file(param, value)
+    if not value:
+        raise _Refused("is an empty list.", hint=param.help)
+    if len(value) > param.items:
+        raise _Refused(f"has {len(value)} files, more than {param.items}.", kind=RequestTooLarge)
+    return [_file(param, one) for one in value]
+
+
 def _file(param: Param, value: Any) -> str:
     """A file that is there. Addresses (`data:`, `https://`) are for the family to read."""
     path = _path(param, value)
@@ -207,8 +218,8 @@ _TYPES: dict[str, Callable[[Param, Any], Any]] = {
     "number": _number,
     "boolean": _boolean,
     "choice": _choice,
-    "image": _file,
-    "audio": _file,
+    "image": _files,
+    "audio": _files,
     "path": _path,
     "object": _object,
 }
