@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from jumar import catalog
 from jumar.catalog.manifest import Manifest
-from jumar.catalog.resolve import ResolvedRequest
+from jumar.catalog.resolution import ResolvedRequest
 from jumar.contracts.errors import InvalidRequest, InvalidValue, UnsupportedTask
 from jumar.contracts.requests import GenerateRequest
 from jumar.contracts.results import GenerateResult

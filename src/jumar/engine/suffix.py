@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from jumar import catalog
-from jumar.catalog.resolve import ResolvedRequest
+from jumar.catalog.resolution import ResolvedRequest
 from jumar.contracts.requests import GenerateRequest
 
 _FORMATS = {"text": ".txt", "jpeg": ".jpg"}
