@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from jumar.plugins import PluginFailed
 
 __all__ = [
+    "Manifest",
     "ModelRow",
+    "ResolvedRequest",
     "builtin_manifests",
     "failures",
     "get",
@@ -35,6 +37,17 @@ __all__ = [
     "rows",
     "task_for",
 ]
+
+_TYPES = {"Manifest": "manifest", "ResolvedRequest": "resolution"}
+
+
+def __getattr__(name: str) -> Any:
+    """The two types load on first use, so that listing does not pay for them."""
+    if name not in _TYPES:
+        raise AttributeError(f"module 'jumar.catalog' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"jumar.catalog.{_TYPES[name]}"), name)
 
 
 def rows(tier: str | None = None) -> list[ModelRow]:

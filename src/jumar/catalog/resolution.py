@@ -38,9 +38,10 @@ MASK = "***"
 class ResolvedRequest:
     """A request with every key decided.
 
-    `inputs` has the inputs that were given or have a default, `config` every key of the task's spec (None where
-    nobody set one). `origins` says where each config value comes from: `default`, `preset fast`,
-    `model preset fast` or `caller`; `default (…)` where a preset's value was left out.
+    `inputs` has the inputs that were given or have a default, `config` every key of the task's
+    spec (None where nobody set one). `origins` says where each config value comes from: `default`,
+    `preset fast`, `model preset fast` or `caller`; `default (…)` where a preset's value was left
+    out.
     """
 
     manifest: Manifest
