@@ -1,0 +1,123 @@
+"""Write the generated pages of docs/: commands, errors, models. `--check` only compares.
+
+make docs
+python tools/make_docs.py --check
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from jumar import catalog
+from jumar.cli.app import COMMANDS, jumar
+from jumar.contracts import errors
+
+DOCS = Path(__file__).parents[1] / "docs"
+NOTE = "<!-- Written by `make docs`; edit its source, not this page. -->\n"
+
+
+def main() -> int:
+    """Write the pages, or say which are out of step."""
+    pages = {"commands.md": commands(), "errors.md": error_tree(), "models.md": models()}
+    if "--check" not in sys.argv:
+        for name, text in pages.items():
+            (DOCS / name).write_text(text, encoding="utf-8")
+        return 0
+    stale = [
+        name
+        for name, text in pages.items()
+        if not (DOCS / name).exists() or (DOCS / name).read_text(encoding="utf-8") != text
+    ]
+    if stale:
+        print(f"Out of step: {', '.join(stale)}. Run: make docs")
+    return 1 if stale else 0
+
+
+def commands() -> str:
+    """The help of every command, as the terminal shows it."""
+    parts = [NOTE, "# Commands\n", EXIT_CODES, helped("jumar", jumar)]
+    group = click.Context(jumar, info_name="jumar")
+    for name in COMMANDS:
+        command = jumar.get_command(group, name)
+        assert command is not None, name
+        parts.append(helped(f"jumar {name}", command))
+        if isinstance(command, click.Group):
+            parts += [
+                helped(f"jumar {name} {sub}", command.commands[sub])
+                for sub in sorted(command.commands)
+            ]
+    return "\n".join(parts)
+
+
+def helped(words: str, command: click.Command) -> str:
+    """One command's section."""
+    context = click.Context(command, info_name=words, terminal_width=100, max_content_width=100)
+    return f"## `{words}`\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
+
+
+EXIT_CODES = """\
+`omnirt` and `vllm-srun` are the same program: the command lines of the documents that use those
+names work as they stand.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | the run failed |
+| 2 | the request is wrong |
+| 3 | this machine lacks something: a device, memory, a package, weights |
+| 4 | the result could not be written |
+| 5 | try again later |
+| 130 | stopped by the caller |
+"""
+
+
+def error_tree() -> str:
+    """The tree at the top of `contracts/errors.py`."""
+    doc = (errors.__doc__ or "").partition("\n\n")[2]
+    tree, _, rest = doc.partition("\n\n")
+    return "\n".join(
+        [
+            NOTE,
+            "# Errors\n",
+            "The same on every face: CLI, Python (`except jumar.JumarError`), HTTP.\n",
+            f"```text\n{tree}\n```\n",
+            rest.partition("\n\nThis module")[0] + "\n",
+            "Every HTTP face answers an error with",
+            '`{"error": {"code", "message", "type", "param", "hint"}}`; a failed run\'s report has',
+            "`error_detail: {code, message, hint, cause}`.\n",
+        ]
+    )
+
+
+def models() -> str:
+    """All models, by tier."""
+    parts = [NOTE, "# Models\n", STATUS_WORDS]
+    for tier in ("core", "adjacent", "experimental"):
+        parts += [
+            f"## {tier}\n",
+            "| model | tasks | cpu | cuda | npu | GiB | |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        for row in catalog.rows(tier):
+            status = " | ".join(
+                row.backends.get(kind, "unknown") for kind in ("cpu", "cuda", "npu")
+            )
+            names = ", ".join(f"`{name}`" for name in (row.id, *row.aliases))
+            parts.append(
+                f"| {names} | {', '.join(row.tasks)} | {status} | {row.memory_gb:g} | {row.summary} |"
+            )
+        parts.append("")
+    return "\n".join(parts)
+
+
+STATUS_WORDS = """\
+**validated**: proven on that hardware; **emulated**: proven on Jumar's emulated device, never on
+the hardware; **wired**: the code is there and unproven; **unknown**: nobody looked.
+"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
