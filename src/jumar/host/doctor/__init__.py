@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jumar.host.doctor.base import Finding, Rule
-    from jumar.host.doctor.engine import Diagnosis, Unseen, examine
+    from jumar.host.doctor.engine import Diagnosis, Unseen, arrange, examine
     from jumar.host.doctor.ids import id_map
     from jumar.host.doctor.logs import classify
 
-__all__ = ["Diagnosis", "Finding", "Rule", "Unseen", "classify", "examine", "id_map"]
+__all__ = ["Diagnosis", "Finding", "Rule", "Unseen", "arrange", "classify", "examine", "id_map"]
 
 _HOMES = {
     "Diagnosis": "engine",
     "Finding": "base",
     "Rule": "base",
     "Unseen": "engine",
+    "arrange": "engine",
     "classify": "logs",
     "examine": "engine",
     "id_map": "ids",

@@ -102,7 +102,9 @@ def ensure(facts: HostFacts, need: str) -> None:
     for part in where.split(".") if where else ():
         value = getattr(value, part)
     if value is None:
-        raise CannotLook(need)
+        # "container.marks" tells why "container" is dark; what no part tells, the process lacks.
+        parts_why = (why for part, why in facts.unseen.items() if part.startswith(f"{need}."))
+        raise CannotLook(need, next(parts_why, facts.unseen.get("process")))
 
 
 def arrange(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -32,6 +32,7 @@ class Ids:
 
 def id_map(facts: HostFacts) -> tuple[Ids, ...]:
     """One row per chip, in the order of logic ids; from the nodes alone where npu-smi is silent."""
+    found: list[tuple[int | None, int | None, int | None, int]]
     if facts.cards:
         found = [
             (card.npu_id, card.chip_id, card.phy_id, logic)

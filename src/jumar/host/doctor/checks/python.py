@@ -28,6 +28,8 @@ COMPILER_NEEDS = (
 )
 """What CANN's operator compiler imports (Ascend/pytorch#7)."""
 
+FIRST_WITH_NUMPY_2 = "8.3.RC1"
+
 PLATFORMS = ("vllm-ascend", "vllm-plugin-fl", "jumar")
 """Distributions that bring vLLM a platform for NPUs."""
 
@@ -152,9 +154,8 @@ def numpy_2(facts: HostFacts) -> Iterator[Values]:
     numpy, cann = facts.python.version_of("numpy"), facts.cann
     if numpy is None or cann is None or cann.version is None:
         return
-    if version_key(numpy) >= version_key("2") and version_key(cann.version) < version_key(
-        "8.3.RC1"
-    ):
+    old = version_key(cann.version) < version_key(FIRST_WITH_NUMPY_2)
+    if old and version_key(numpy) >= version_key("2"):
         yield {"numpy": numpy, "cann": cann.version, "python": python(facts)}
 
 
@@ -168,9 +169,10 @@ def deps_missing(facts: HostFacts) -> Iterator[Values]:
 @check("diffusers-with-torch-2.1")
 def diffusers_with_torch_21(facts: HostFacts) -> Iterator[Values]:
     torch, diffusers = facts.python.version_of("torch"), facts.python.version_of("diffusers")
-    if torch and diffusers and minor(torch) == "2.1":
-        if version_key(minor(diffusers)) > version_key("0.37"):
-            yield {"torch": torch, "diffusers": diffusers, "python": python(facts)}
+    if torch is None or diffusers is None or minor(torch) != "2.1":
+        return
+    if version_key(minor(diffusers)) > version_key("0.37"):
+        yield {"torch": torch, "diffusers": diffusers, "python": python(facts)}
 
 
 @check("triton-beside-triton-ascend")

@@ -39,10 +39,7 @@ def driver_incomplete(facts: HostFacts) -> Iterator[Values]:
     # Embedded boards (310B) come without an installer, so without its last line.
     embedded = product(facts) == "310b"
     if info is not None and info.kind == "file" and info.status != "complete" and not embedded:
-        status = (
-            f"Driver_Install_Status={info.status}" if info.status else "no Driver_Install_Status"
-        )
-        yield {"path": info.path, "line": status}
+        yield {"path": info.path, "line": f"Driver_Install_Status={info.status or '(missing)'}"}
         return
     for warning in facts.npu_smi.warnings:
         if "may not be completely installed" in warning and info is None:
