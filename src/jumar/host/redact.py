@@ -49,13 +49,18 @@ RULES: tuple[tuple[str, str], ...] = (
 COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in RULES)
 
 ACCOUNTS = frozenset(
-    "root HwHiAiUser HwBaseUser HwDmUser HwSysUser nobody nogroup daemon bin sys tty disk video "
-    "render users docker sudo wheel adm".split()
+    (
+        *("root", "HwHiAiUser", "HwBaseUser", "HwDmUser", "HwSysUser", "nobody", "nogroup"),
+        *("daemon", "bin", "sys", "tty", "disk", "video", "render", "users", "docker", "sudo"),
+        *("wheel", "adm"),
+    )
 )
 """Accounts that every machine of a kind has; other names may be a person's."""
 COMMON_WORDS = frozenset(
-    "localhost ascend npu davinci docker driver linux local python server node host user admin "
-    "ubuntu debian centos vllm torch".split()
+    (
+        *("localhost", "ascend", "npu", "davinci", "docker", "driver", "linux", "local", "python"),
+        *("server", "node", "host", "user", "admin", "ubuntu", "debian", "centos", "vllm"),
+    )
 )
 """Host names that tell nothing, and whose removal would tear up paths and versions."""
 
