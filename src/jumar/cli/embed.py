@@ -1,0 +1,130 @@
+"""`jumar embed`: vectors of texts, or texts in the order in which they fit a query."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jumar import catalog
+from jumar.cli import show
+from jumar.cli.flags import complete_model
+from jumar.contracts.errors import InvalidInput, InvalidRequest
+from jumar.reporting.vectors import cosine
+
+_SHOWN = 6
+
+
+@click.command()
+@click.argument("texts", nargs=-1)
+@click.option("--file", "-f", "file", metavar="FILE", help="A text per line; - is stdin.")
+@click.option("--query", help="Rank the texts by how near they are to this one.")
+@click.option(
+    "--model",
+    "-m",
+    default="all-minilm-l6-v2",
+    show_default=True,
+    metavar="MODEL",
+    shell_complete=complete_model,
+    help="A model that makes vectors.",
+)
+@click.option(
+    "--device",
+    "--backend",
+    "-d",
+    "backend",
+    default="auto",
+    metavar="DEVICE",
+    help="auto, cpu, cuda[:N], npu[:N], npu:free.",
+)
+@click.option("--dimensions", type=int, help="Keep only the first numbers of each vector.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+@click.option("--out", "-o", metavar="PATH", help="Write the vectors there, with a report.")
+@click.option("--overwrite", is_flag=True, help="Let --out replace a file.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    *,
+    texts: tuple[str, ...],
+    file: str | None,
+    query: str | None,
+    model: str,
+    backend: str,
+    dimensions: int | None,
+    as_json: bool,
+    out: str | None,
+    overwrite: bool,
+) -> None:
+    """Turn TEXTS into vectors; with --query, rank them.
+
+    Lists and pipes: jumar embed --file lines.txt --query "rope"
+    """
+    listed = [*texts, *_lines(file)]
+    if not listed:
+        raise InvalidRequest("There is no text.", hint="Name texts, or --file FILE (- is stdin).")
+    config = {} if dimensions is None else {"dimensions": dimensions}
+    if out is not None:
+        ctx.exit(_written(model, listed, backend, config, out, overwrite, as_json))
+
+    from jumar import engine
+
+    asked = listed if query is None else [query, *listed]
+    rows = [
+        [float(number) for number in row]
+        for row in engine.embed(catalog.get(model).id, asked, backend=backend, **config)
+    ]
+    if query is None:
+        _vectors(listed, rows, as_json)
+    else:
+        _ranking(query, listed, rows, as_json)
+
+
+def _lines(file: str | None) -> list[str]:
+    if file is None:
+        return []
+    try:
+        content = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"Cannot read the texts in {file}.", param="file") from error
+    return [line for line in content.splitlines() if line.strip()]
+
+
+def _written(
+    model: str, texts: list[str], backend: str, config: dict[str, Any], out: str,
+    overwrite: bool, as_json: bool,
+) -> int:  # fmt: skip
+    from jumar import engine
+    from jumar.contracts import requests
+
+    request = requests.embeddings(model, texts, backend=backend, **config)
+    done = engine.generate(request, out=out, overwrite=overwrite)
+    return show.result(done, json_only=as_json, quiet=False, folder=Path(out).parent)
+
+
+def _vectors(texts: Sequence[str], rows: Sequence[Sequence[float]], as_json: bool) -> None:
+    if as_json:
+        pairs = zip(texts, rows, strict=True)
+        show.as_json([{"text": text, "vector": list(row)} for text, row in pairs])
+        return
+    for text, row in zip(texts, rows, strict=True):
+        numbers = " ".join(f"{number: .3f}" for number in row[:_SHOWN])
+        more = f" … ({len(row)} numbers)" if len(row) > _SHOWN else ""
+        click.echo(f"[{numbers}{click.style(more, dim=True)}]  {text}")
+
+
+def _ranking(
+    query: str, texts: Sequence[str], rows: Sequence[Sequence[float]], as_json: bool
+) -> None:
+    near = [cosine(rows[0], row) for row in rows[1:]]
+    ranked = sorted(zip(near, texts, strict=True), key=lambda pair: -pair[0])
+    if as_json:
+        ranking = [{"score": score, "text": text} for score, text in ranked]
+        show.as_json({"query": query, "ranking": ranking})
+        return
+    for score, text in ranked:
+        bar = "█" * round(max(score, 0) * 20)
+        click.echo(f"{score:6.3f}  {click.style(bar.ljust(20), fg='cyan')}  {text}")

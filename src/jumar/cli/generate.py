@@ -1,0 +1,64 @@
+"""`jumar generate`: one request, from a file or from flags, to artifacts and a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jumar.cli import show
+from jumar.cli.flags import ModelCommand, request_of, request_options
+from jumar.cli.progress import watching
+from jumar.cli.stopping import stoppable
+from jumar.cli.validate import checked
+
+
+@click.command(cls=ModelCommand)
+@request_options
+@click.option("--dry-run", is_flag=True, help="Only say what would run.")
+@click.option(
+    "--out", "-o", metavar="PATH", help="Folder, or file name of the result.  [default jumar-out]"
+)
+@click.option("--overwrite", is_flag=True, help="Let --out replace a file.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only what was made.")
+@click.option("--verbose", "-v", is_flag=True, help="A line per stage where there is no terminal.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    *,
+    as_json: bool,
+    dry_run: bool,
+    out: str | None,
+    overwrite: bool,
+    quiet: bool,
+    verbose: bool,
+    **_: Any,
+) -> None:
+    """Run a request on a model.
+
+    Flags win over REQUEST_FILE (JSON or YAML). Which flags there are depends on the model: see
+    jumar generate --model MODEL --help.
+    """
+    request = request_of(ctx)
+    if dry_run:
+        ctx.exit(checked(request, json_only=as_json))
+
+    from jumar import engine
+
+    with watching(quiet=quiet or as_json, verbose=verbose) as watch:
+        done = stoppable(
+            lambda cancel: engine.generate(
+                request, out=out, overwrite=overwrite, listener=watch.listener, cancel=cancel
+            ),
+            on_first=lambda: watch.say("stopping… (Ctrl-C again ends at once)"),
+            on_second=watch.close,
+        )
+    folder = _folder(out or request.config.get("output_dir") or "jumar-out")
+    ctx.exit(show.result(done, json_only=as_json, quiet=quiet, folder=folder))
+
+
+def _folder(out: str) -> Path:
+    path = Path(out).expanduser()
+    return path if path.is_dir() else path.parent

@@ -1,0 +1,25 @@
+"""Numbers as people read them: 850 ms, 12.3 s, 90.6 MB."""
+
+from __future__ import annotations
+
+
+def milliseconds(ms: float) -> str:
+    """`0.4 ms`, `85 ms`, `1.24 s`, `2 min 05 s`."""
+    if ms < 10:
+        return f"{ms:.1f} ms"
+    if ms < 999.5:
+        return f"{ms:.0f} ms"
+    if ms < 9_995:
+        return f"{ms / 1e3:.2f} s"
+    if ms < 99_950:
+        return f"{ms / 1e3:.1f} s"
+    minutes, seconds = divmod(round(ms / 1e3), 60)
+    return f"{minutes} min {seconds:02d} s"
+
+
+def size(count: float) -> str:
+    """`712 B`, `23.1 kB`, `90.6 MB`, `4.02 GB` (powers of ten)."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.3g} {unit}"
+    return f"{count:.0f} B"
