@@ -244,14 +244,19 @@ def _defined(
 def _only_narrows(key: str, narrowed: dict[str, Any], known: Param) -> None:
     """A key means the same for every model: no other type, no wider range, no new choice."""
     lowest, highest = narrowed.get("minimum"), narrowed.get("maximum")
-    wider = (
-        narrowed.get("type", known.type) != known.type
-        or (lowest is not None and known.minimum is not None and lowest < known.minimum)
-        or (highest is not None and known.maximum is not None and highest > known.maximum)
-        or not set(narrowed.get("choices", ())) <= set(known.choices)
-    )
-    if wider:
-        raise ValueError(f"{key}: {narrowed} is wider than the vocabulary's definition")
+    new = sorted(set(narrowed.get("choices", ())) - set(known.choices))
+    wider = {
+        f"is of type {known.type} there": narrowed.get("type", known.type) != known.type,
+        f"begins at {known.minimum} there": _beyond(known.minimum, lowest),
+        f"ends at {known.maximum} there": _beyond(highest, known.maximum),
+        f"has no choice {', '.join(new)} there": bool(new),
+    }
+    for why in (sentence for sentence, true in wider.items() if true):
+        raise ValueError(f"{key} is wider than in the vocabulary: it {why}")
+
+
+def _beyond(high: float | None, low: float | None) -> bool:
+    return high is not None and low is not None and high > low
 
 
 def _task(data: dict[str, Any]) -> TaskSpec:
