@@ -70,7 +70,7 @@ def diagnose(
 ) -> Diagnosis:
     """Host and log together; the log `alone` where this machine has nothing to do with it."""
     from jumar.host.doctor import Diagnosis, Unseen, arrange, classify, examine
-    from jumar.host.doctor.checks.common import has_npu
+    from jumar.host.product import has_npu
 
     if log is None:
         return examine(facts, purpose)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.host.doctor.base import SEVERITIES, CannotLook, Finding, Lang, Purpose, Rule
 from jumar.host.doctor.checks import CHECKS
-from jumar.host.doctor.checks.common import has_npu
 from jumar.host.doctor.rules import rules
+from jumar.host.product import has_npu
 
 if TYPE_CHECKING:
     from jumar.host.facts import HostFacts

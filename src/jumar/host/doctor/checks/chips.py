@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jumar.host.doctor.checks.common import check, numbers, product, product_name, python
+from jumar.host.doctor.checks.common import check, numbers, python
+from jumar.host.product import product_line, product_name
 
 if TYPE_CHECKING:
     from jumar.host.doctor.base import Values
@@ -29,13 +30,13 @@ def chip_unknown(facts: HostFacts) -> Iterator[Values]:
 
 @check("chip-without-bf16")
 def chip_without_bf16(facts: HostFacts) -> Iterator[Values]:
-    if product(facts) in NO_BF16:
+    if product_line(facts) in NO_BF16:
         yield kind(facts)
 
 
 @check("bf16-default")
 def bf16_default(facts: HostFacts) -> Iterator[Values]:
-    line = product(facts)
+    line = product_line(facts)
     if line is not None and line not in NO_BF16:
         yield kind(facts)
 
@@ -50,11 +51,11 @@ def not_a_910b(facts: HostFacts) -> Iterator[Values]:
 @check("triton-on-310p")
 def triton_on_310p(facts: HostFacts) -> Iterator[Values]:
     version = facts.python.version_of("triton-ascend")
-    if version and product(facts) == "310p":
+    if version and product_line(facts) == "310p":
         yield {"version": version, "chip": product_name(facts), "python": python(facts)}
 
 
 @check("pooling-on-310p")
 def pooling_on_310p(facts: HostFacts) -> Iterator[Values]:
-    if product(facts) == "310p":
+    if product_line(facts) == "310p":
         yield {"chip": product_name(facts)}

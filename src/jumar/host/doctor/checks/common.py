@@ -18,9 +18,6 @@ CHECKS: dict[str, Check] = {}
 
 ASCEND = "/usr/local/Ascend"
 SET_ENV = f"{ASCEND}/ascend-toolkit/set_env.sh"
-CHIP_NAMES = {"910": "910", "910B": "910b", "310P": "310p", "950PR": "950"}
-"""What the PCI table calls a chip, to its product line."""
-
 TRUE = {"1", "true", "yes", "on"}
 
 
@@ -32,40 +29,6 @@ def check(rule: str) -> Callable[[Check], Check]:
         return function
 
     return register
-
-
-def product(facts: HostFacts) -> str | None:
-    """The product line ("910b", "a3", "310p", "310b", "910", "950"), by npu-smi, else by PCI."""
-    named = [card.soc.variant for card in facts.cards if card.soc is not None]
-    on_bus = [CHIP_NAMES[pci.chip] for pci in facts.pci if pci.chip in CHIP_NAMES]
-    return next(iter([*named, *on_bus]), None)
-
-
-def product_name(facts: HostFacts) -> str:
-    """The product for people: the chip's name, else the product line, else "Ascend NPU"."""
-    chips = [card.soc.name for card in facts.cards if card.soc is not None]
-    line = product(facts)
-    return next(iter(chips), f"Ascend {line.upper()}" if line else "Ascend NPU")
-
-
-def davinci(facts: HostFacts) -> list[str]:
-    """The card nodes that exist, virtual ones included."""
-    return [
-        node.path
-        for node in facts.nodes
-        if node.path.rsplit("/", 1)[-1].rstrip("0123456789") in ("davinci", "vdavinci")
-        and node.number is not None
-    ]
-
-
-def huawei(facts: HostFacts) -> list[str]:
-    """PCI addresses of Huawei's accelerators."""
-    return [device.bus_id for device in facts.pci if device.vendor == "19e5"]
-
-
-def has_npu(facts: HostFacts) -> bool:
-    """Whether an NPU shows in any way."""
-    return bool(facts.cards or davinci(facts) or huawei(facts))
 
 
 def inside(facts: HostFacts) -> bool:

@@ -7,16 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jumar.host.doctor.base import CannotLook
-from jumar.host.doctor.checks.common import (
-    ASCEND,
-    check,
-    davinci,
-    has_npu,
-    inside,
-    product,
-    product_name,
-    seen_path,
-)
+from jumar.host.doctor.checks.common import ASCEND, check, inside, seen_path
+from jumar.host.product import card_nodes, has_npu, product_line, product_name
 
 if TYPE_CHECKING:
     from jumar.host.doctor.base import Values
@@ -41,7 +33,7 @@ ASCEND_VISIBLE = "ASCEND_VISIBLE_DEVICES"
 
 @check("ascend950-not-privileged")
 def ascend950_not_privileged(facts: HostFacts) -> Iterator[Values]:
-    if not inside(facts) or product(facts) != "950" or facts.container.ascend_runtime:
+    if not inside(facts) or product_line(facts) != "950" or facts.container.ascend_runtime:
         return
     if facts.container.privileged is None:
         raise CannotLook("container.privileged")
@@ -51,7 +43,7 @@ def ascend950_not_privileged(facts: HostFacts) -> Iterator[Values]:
 
 @check("ub-libraries-missing")
 def ub_libraries_missing(facts: HostFacts) -> Iterator[Values]:
-    if not inside(facts) or product(facts) != "950":
+    if not inside(facts) or product_line(facts) != "950":
         return
     seen_path(facts, UB_FOLDER)
     present = [name.rsplit("/", 1)[-1] for name, fact in facts.paths.items() if fact.exists]
@@ -69,7 +61,7 @@ def usr_lib64_mounted(facts: HostFacts) -> Iterator[Values]:
 
 @check("driver-libraries-missing")
 def driver_libraries_missing(facts: HostFacts) -> Iterator[Values]:
-    if not (davinci(facts) or facts.cards):
+    if not (card_nodes(facts) or facts.cards):
         return
     if not seen_path(facts, DRIVER_LIBRARIES).exists:
         yield {"path": DRIVER_LIBRARIES}
@@ -85,14 +77,14 @@ def runtime_option_nodrv(facts: HostFacts) -> Iterator[Values]:
 @check("ascend-visible-void")
 def ascend_visible_void(facts: HostFacts) -> Iterator[Values]:
     value = facts.environ.get(ASCEND_VISIBLE, "")
-    if inside(facts) and value.lower() == "void" and not davinci(facts):
+    if inside(facts) and value.lower() == "void" and not card_nodes(facts):
         yield {"value": value}
 
 
 @check("runtime-did-not-act")
 def runtime_did_not_act(facts: HostFacts) -> Iterator[Values]:
     value = facts.environ.get(ASCEND_VISIBLE, "")
-    if inside(facts) and value and value.lower() != "void" and not davinci(facts):
+    if inside(facts) and value and value.lower() != "void" and not card_nodes(facts):
         yield {"value": value}
 
 
@@ -115,7 +107,7 @@ def uid_without_passwd(facts: HostFacts) -> Iterator[Values]:
 
 @check("shm-too-small")
 def shm_too_small(facts: HostFacts) -> Iterator[Values]:
-    wanted = SHM_950_MB if product(facts) == "950" else SHM_MB
+    wanted = SHM_950_MB if product_line(facts) == "950" else SHM_MB
     for disk in facts.disks:
         if inside(facts) and has_npu(facts) and disk.path == "/dev/shm" and disk.total_mb < wanted:
             yield {"total": disk.total_mb, "wanted": math.ceil(wanted / 1000)}

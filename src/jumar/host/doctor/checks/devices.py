@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jumar.host.doctor.checks.common import (
-    check,
-    davinci,
-    first_lines,
-    has_npu,
-    huawei,
-    inside,
-    numbers,
-    product,
-    product_name,
-)
+from jumar.host.doctor.checks.common import check, first_lines, inside, numbers
+from jumar.host.product import card_nodes, has_npu, on_bus, product_line, product_name
 
 if TYPE_CHECKING:
     from jumar.host.doctor.base import Values
@@ -29,7 +20,7 @@ FAULTS = {"alarm", "critical"}
 def expected(facts: HostFacts) -> bool:
     """Whether somebody meant this machine or container to have an NPU."""
     wanted = facts.driver or facts.canns or facts.python.version_of("torch-npu")
-    return bool(huawei(facts) or facts.cards or (inside(facts) and wanted))
+    return bool(on_bus(facts) or facts.cards or (inside(facts) and wanted))
 
 
 @check("no-ascend")
@@ -40,7 +31,7 @@ def no_ascend(facts: HostFacts) -> Iterator[Values]:
 
 @check("pci-without-driver")
 def pci_without_driver(facts: HostFacts) -> Iterator[Values]:
-    if facts.driver is None and not davinci(facts) and not inside(facts):
+    if facts.driver is None and not card_nodes(facts) and not inside(facts):
         for device in facts.pci:
             if device.vendor == "19e5":
                 yield {
@@ -53,7 +44,7 @@ def pci_without_driver(facts: HostFacts) -> Iterator[Values]:
 
 @check("no-davinci-node")
 def no_davinci_node(facts: HostFacts) -> Iterator[Values]:
-    if expected(facts) and not davinci(facts):
+    if expected(facts) and not card_nodes(facts):
         yield {
             "where": "in this container" if inside(facts) else "on this machine",
             "where_zh": "容器内" if inside(facts) else "本机",
@@ -62,15 +53,15 @@ def no_davinci_node(facts: HostFacts) -> Iterator[Values]:
 
 @check("manager-node-missing")
 def manager_node_missing(facts: HostFacts) -> Iterator[Values]:
-    cards = davinci(facts)
+    cards = card_nodes(facts)
     if cards and facts.node(MANAGER) is None:
         yield {"cards": len(cards)}
 
 
 @check("support-node-missing")
 def support_node_missing(facts: HostFacts) -> Iterator[Values]:
-    wanted = SUPPORT[:1] if product(facts) == "950" else SUPPORT
-    for node in wanted if davinci(facts) else ():
+    wanted = SUPPORT[:1] if product_line(facts) == "950" else SUPPORT
+    for node in wanted if card_nodes(facts) else ():
         if facts.node(node) is None:
             yield {"node": node, "product": product_name(facts)}
 
@@ -78,11 +69,10 @@ def support_node_missing(facts: HostFacts) -> Iterator[Values]:
 @check("node-not-openable")
 def node_not_openable(facts: HostFacts) -> Iterator[Values]:
     user = facts.user
-    for path in [*davinci(facts), MANAGER, *SUPPORT]:
-        node = facts.node(path)
+    for node in (*card_nodes(facts), *map(facts.node, (MANAGER, *SUPPORT))):
         if user is not None and node is not None and node.usable is False:
             yield {
-                "node": path,
+                "node": node.path,
                 "mode": "?" if node.mode is None else f"{node.mode:04o}",
                 "owner": node.owner or node.uid,
                 "group": node.group or node.gid,
@@ -94,7 +84,7 @@ def node_not_openable(facts: HostFacts) -> Iterator[Values]:
 
 @check("nodes-fewer-than-cards")
 def nodes_fewer_than_cards(facts: HostFacts) -> Iterator[Values]:
-    for card in facts.cards if davinci(facts) else ():
+    for card in facts.cards if card_nodes(facts) else ():
         if card.node is not None and facts.node(card.node) is None:
             yield numbers(card)
 
@@ -102,7 +92,7 @@ def nodes_fewer_than_cards(facts: HostFacts) -> Iterator[Values]:
 @check("npu-smi-missing")
 def npu_smi_missing(facts: HostFacts) -> Iterator[Values]:
     error = facts.npu_smi.error
-    if expected(facts) or davinci(facts):
+    if expected(facts) or card_nodes(facts):
         if error is not None and error.kind == "missing":
             yield {"text": first_lines(error.text)}
         elif facts.npu_smi.present is False:
@@ -166,11 +156,10 @@ def board_incompatible(facts: HostFacts) -> Iterator[Values]:
 
 @check("card-held")
 def card_held(facts: HostFacts) -> Iterator[Values]:
-    for path in davinci(facts):
-        node = facts.node(path)
-        for holder in (node.holders or ()) if node is not None else ():
+    for node in card_nodes(facts):
+        for holder in node.holders or ():
             yield {
-                "node": path,
+                "node": node.path,
                 "pid": holder.pid,
                 "name": holder.name or "?",
                 "container": f"({holder.container})" if holder.container else "",
@@ -180,6 +169,6 @@ def card_held(facts: HostFacts) -> Iterator[Values]:
 @check("vnpu-not-privileged")
 def vnpu_not_privileged(facts: HostFacts) -> Iterator[Values]:
     if inside(facts) and facts.container.privileged is False and not facts.container.ascend_runtime:
-        for path in davinci(facts):
-            if path.startswith("/dev/vdavinci"):
-                yield {"node": path}
+        for node in card_nodes(facts):
+            if node.path.startswith("/dev/vdavinci"):
+                yield {"node": node.path}

@@ -6,18 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jumar.host.doctor.checks.common import (
-    ASCEND,
-    cann_home,
-    cann_of,
-    check,
-    davinci,
-    has_npu,
-    inside,
-    product,
-    product_name,
-    set_env,
-)
+from jumar.host.doctor.checks.common import ASCEND, cann_home, cann_of, check, inside, set_env
+from jumar.host.product import card_nodes, has_npu, product_line, product_name
 from jumar.host.soc import find_soc
 
 if TYPE_CHECKING:
@@ -81,7 +71,7 @@ def library_path_without_cann(facts: HostFacts) -> Iterator[Values]:
 @check("library-path-without-driver")
 def library_path_without_driver(facts: HostFacts) -> Iterator[Values]:
     parts = facts.env_paths("LD_LIBRARY_PATH")
-    if inside(facts) and davinci(facts) and not any(DRIVER_LIBRARIES in part for part in parts):
+    if inside(facts) and card_nodes(facts) and not any(DRIVER_LIBRARIES in part for part in parts):
         yield {}
 
 
@@ -179,7 +169,7 @@ def soc_version_differs(facts: HostFacts) -> Iterator[Values]:
     value = facts.environ.get("SOC_VERSION", "")
     named = find_soc(value[:1].upper() + value[1:].replace("ascend", "")) if value else None
     # A2 builds say "ascend910b1" for the whole line, so the line is what counts.
-    if value and product(facts) and (named is None or named.variant != product(facts)):
+    if value and product_line(facts) and (named is None or named.variant != product_line(facts)):
         yield {"value": value, "chip": product_name(facts)}
 
 

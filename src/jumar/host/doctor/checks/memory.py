@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jumar.host.doctor.checks.common import check, has_npu, inside, numbers
+from jumar.host.doctor.checks.common import check, inside, numbers
+from jumar.host.product import has_npu
 
 if TYPE_CHECKING:
     from jumar.host.doctor.base import Values

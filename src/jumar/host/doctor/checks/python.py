@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jumar.host.doctor.checks.common import check, has_npu, product_name, python, versions
+from jumar.host.doctor.checks.common import check, python, versions
 from jumar.host.doctor.pairs import (
     Pair,
     minor,
@@ -15,6 +15,7 @@ from jumar.host.doctor.pairs import (
     same_set,
     torch_npu_pairs,
 )
+from jumar.host.product import has_npu, product_name
 from jumar.host.ranges import version_key
 from jumar.host.tables import rows
 

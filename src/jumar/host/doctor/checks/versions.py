@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jumar.host.doctor.checks.common import ASCEND, check, davinci, has_npu, inside, product
-from jumar.host.doctor.checks.common import product_name as chip_name
+from jumar.host.doctor.checks.common import ASCEND, check, inside
 from jumar.host.doctor.pairs import minor
+from jumar.host.product import card_nodes, has_npu, product_line, product_name
 from jumar.host.ranges import version_key
 from jumar.host.tables import rows
 
@@ -29,7 +29,7 @@ KERNELS = {
 
 @check("driver-version-unknown")
 def driver_version_unknown(facts: HostFacts) -> Iterator[Values]:
-    if inside(facts) and facts.driver is None and davinci(facts):
+    if inside(facts) and facts.driver is None and card_nodes(facts):
         yield {}
 
 
@@ -37,7 +37,7 @@ def driver_version_unknown(facts: HostFacts) -> Iterator[Values]:
 def driver_incomplete(facts: HostFacts) -> Iterator[Values]:
     info = facts.install_info
     # Embedded boards (310B) come without an installer, so without its last line.
-    embedded = product(facts) == "310b"
+    embedded = product_line(facts) == "310b"
     if info is not None and info.kind == "file" and info.status != "complete" and not embedded:
         yield {"path": info.path, "line": f"Driver_Install_Status={info.status or '(missing)'}"}
         return
@@ -49,7 +49,12 @@ def driver_incomplete(facts: HostFacts) -> Iterator[Values]:
 @check("install-info-missing")
 def install_info_missing(facts: HostFacts) -> Iterator[Values]:
     info = facts.install_info
-    if info is not None and info.kind == "missing" and davinci(facts) and product(facts) != "310b":
+    if (
+        info is not None
+        and info.kind == "missing"
+        and card_nodes(facts)
+        and product_line(facts) != "310b"
+    ):
         yield {"path": info.path}
 
 
@@ -170,14 +175,14 @@ def cann_other_arch(facts: HostFacts) -> Iterator[Values]:
 
 @check("kernels-missing-for-chip")
 def kernels_missing(facts: HostFacts) -> Iterator[Values]:
-    cann, line = facts.cann, product(facts)
+    cann, line = facts.cann, product_line(facts)
     wanted = KERNELS.get(line or "", ())
     if cann is None or not wanted or not cann.kernels or set(wanted) & set(cann.kernels):
         return
     yield {
         "root": cann.root,
         "kernels": ", ".join(cann.kernels),
-        "chip": chip_name(facts),
+        "chip": product_name(facts),
         "wanted": wanted[0],
         "variant": line,
         "cann": cann.version or "?",

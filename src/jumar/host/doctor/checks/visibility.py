@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jumar.contracts.errors import nearest
-from jumar.host.doctor.checks.common import check, davinci, has_npu, inside, numbers
+from jumar.host.doctor.checks.common import check, inside, numbers
 from jumar.host.doctor.ids import id_map, logic_ids
+from jumar.host.product import card_nodes, has_npu
 from jumar.host.visibility import CONTAINER_VARIABLE, VARIABLE, Problem, read_visibility
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def problems(facts: HostFacts, kind: str) -> Iterator[Problem]:
 def known_ids(facts: HostFacts) -> list[int] | None:
     """The logic ids that exist here, or None where no chip was seen."""
     # Nodes before cards: npu-smi of a privileged container lists cards that it was not given.
-    count = len(davinci(facts)) or len(facts.cards)
+    count = len(card_nodes(facts)) or len(facts.cards)
     return list(range(count)) if count else None
 
 
