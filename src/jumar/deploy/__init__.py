@@ -1,0 +1,1 @@
+"""Bringing Jumar, or any image, onto a machine."""
