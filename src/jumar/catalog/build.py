@@ -15,18 +15,18 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from jumar.catalog.index import HERE, INDEX, newest_source
-from jumar.catalog.manifest import Manifest, Param, Vocabulary, expand
+from jumar.catalog.manifest import Manifest, Param, Tier, Vocabulary, expand
 from jumar.catalog.values import accepted
 from jumar.contracts.errors import InvalidRequest, did_you_mean
 from jumar.contracts.requests import TASKS
 
-TIERS = ("core", "adjacent", "experimental")
+_TIERS = get_args(Tier)
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
@@ -37,20 +37,21 @@ class ManifestError(ValueError):
 def build(folder: Path = HERE) -> dict[str, Any]:
     """The whole index of the manifests in `folder`, as plain data.
 
+    Manifests stand in it as they were written, which keeps it small; `expand` is quick.
+
     Raises:
         ManifestError: naming the file and all that is wrong in it.
     """
     vocabulary_data = _read(folder / "vocabulary.yaml")
     vocabulary = _vocabulary(vocabulary_data)
-    manifests = sorted(
-        checked_manifests([folder / "manifests"], vocabulary), key=lambda manifest: manifest.id
-    )
+    written = dict(documents([folder / "manifests"]))
+    manifests = [checked(raw, vocabulary, name=name) for name, raw in written.items()]
     _are_unique(manifests)
     return {
         "rows": rows_of(manifests),
         "presets": _presets(_read(folder / "presets.yaml"), vocabulary),
         "vocabulary": vocabulary_data,
-        "manifests": {manifest.id: manifest.to_dict() for manifest in manifests},
+        "manifests": {raw["id"]: raw for raw in written.values()},
     }
 
 
@@ -75,24 +76,24 @@ def write(path: Path = HERE / INDEX, *, folder: Path = HERE) -> dict[str, Any]:
     return index
 
 
-def checked_manifests(
-    written: Iterable[str | Path | Mapping[str, Any]], vocabulary: Vocabulary
-) -> Iterator[Manifest]:
-    """The manifests of folders of YAML files, of single files, and of mappings.
+def documents(
+    sources: Iterable[str | Path | Mapping[str, Any]],
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and content of each manifest in folders of YAML files, single files, and mappings.
 
     Raises:
-        ManifestError: naming the file (or the model) and all that is wrong in it.
+        ManifestError: a file that is no YAML mapping, or not named after its model.
     """
-    for item in written:
-        if isinstance(item, Mapping):
-            yield checked(dict(item), vocabulary, name=str(item.get("id")))
+    for source in sources:
+        if isinstance(source, Mapping):
+            yield str(source.get("id")), dict(source)
             continue
-        path = Path(item)
+        path = Path(source)
         for file in sorted(path.glob("*.yaml")) if path.is_dir() else [path]:
-            manifest = checked(_read(file), vocabulary, name=file.name)
-            if file.stem != manifest.id:
-                raise ManifestError(f"{file.name}: the file of {manifest.id} is {manifest.id}.yaml")
-            yield manifest
+            raw = _read(file)
+            if raw.get("id") != file.stem:
+                raise ManifestError(f"{file.name}: its id is {raw.get('id')!r}")
+            yield file.name, raw
 
 
 def checked(raw: dict[str, Any], vocabulary: Vocabulary, *, name: str) -> Manifest:
@@ -117,7 +118,7 @@ def checked(raw: dict[str, Any], vocabulary: Vocabulary, *, name: str) -> Manife
 
 def rows_of(manifests: Iterable[Manifest]) -> list[dict[str, Any]]:
     """What `jumar models` prints, one mapping per model: by tier, then by id."""
-    ordered = sorted(manifests, key=lambda manifest: (TIERS.index(manifest.tier), manifest.id))
+    ordered = sorted(manifests, key=lambda manifest: (_TIERS.index(manifest.tier), manifest.id))
     return [
         {
             "id": manifest.id,

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 INDEX = "_index.json"
+_BESIDE = ("vocabulary.yaml", "presets.yaml")
+_CODE = ("build.py", "manifest.py", "values.py")
 GROUP = "jumar.manifests"
 
 
@@ -75,9 +77,10 @@ class Catalog:
             )
         model = self._owners[name].id
         if model not in self._manifests:
-            from jumar.catalog.manifest import Manifest
+            from jumar.catalog.manifest import Manifest, Vocabulary, expand
 
-            self._manifests[model] = Manifest.from_dict(self._written[model])
+            vocabulary = Vocabulary.from_dict(self._vocabulary)
+            self._manifests[model] = Manifest.from_dict(expand(self._written[model], vocabulary))
         return self._manifests[model]
 
     def doing(self, task: str) -> list[str]:
@@ -99,21 +102,21 @@ class Catalog:
             self.failures.append(unusable)
 
     def _take(self, written: Iterable[Any], distribution: str) -> None:
-        from jumar.catalog.build import checked_manifests, rows_of
+        from jumar.catalog.build import checked, documents, rows_of
         from jumar.catalog.manifest import Vocabulary
 
         vocabulary = Vocabulary.from_dict(self._vocabulary)
-        manifests = {m.id: m for m in checked_manifests(written, vocabulary)}
-        for manifest in manifests.values():
+        added = [checked(raw, vocabulary, name=name) for name, raw in documents(written)]
+        for manifest in added:
             for name in (manifest.id, *manifest.aliases):
                 if name in self._owners:
                     raise ValueError(
                         f"{name!r} of {distribution} is already the name of"
                         f" {self._owners[name].id} of {self._owners[name].distribution}"
                     )
-        for row in rows_of(manifests.values()):
+        for row in rows_of(added):
             self._list(row, distribution)
-        self._manifests.update(manifests)
+        self._manifests.update({manifest.id: manifest for manifest in added})
 
     def _list(self, row: dict[str, Any], distribution: str) -> None:
         listed = ModelRow(
@@ -153,12 +156,10 @@ def newest_source(folder: Path = HERE) -> int:
 
     A file that went away shows in the time of its folder.
     """
-    sources = [*folder.glob("*.yaml"), *folder.glob("manifests/*.yaml"), folder / "manifests"]
-    sources += [file for name in _CHECKERS if (file := folder / name).exists()]
+    manifests = folder / "manifests"
+    sources = [manifests, *manifests.iterdir(), *(folder / name for name in _BESIDE)]
+    sources += [HERE / name for name in _CODE]
     return max(source.stat().st_mtime_ns for source in sources)
-
-
-_CHECKERS = ("manifest.py", "values.py", "build.py")
 
 
 def _is_checkout(folder: Path) -> bool:

@@ -2,8 +2,7 @@
 
 The vocabulary (`vocabulary.yaml`) defines each input and config key once: type, range, help. A
 manifest names the keys that its model has and narrows them (`num_inference_steps: {default: 4,
-maximum: 8}`), so that a key means the same for every model. `expand` joins the two; the index
-holds expanded manifests only.
+maximum: 8}`), so that a key means the same for every model. `expand` joins the two.
 
 Plain dataclasses: reading a manifest costs no pydantic. `build` checks them with it, once.
 """
