@@ -1,12 +1,14 @@
 """Pictures in and out: read from files that nobody checked, written as bytes that repeat.
 
-picture = read("cat.jpg", param="image")       # RGB, upright, no alpha
+picture = read("cat.jpg", name="image")       # RGB, upright, no alpha
 picture = picture.fitted(64, 64)               # its notes say what was changed
 draft = draft(image, "png")
 """
 
 from __future__ import annotations
 
+import base64
+import io
 import struct
 import warnings
 from dataclasses import dataclass, replace
@@ -38,7 +40,7 @@ class Picture:
     """An RGB picture (a mask: grey), and what was done to it on the way, in words."""
 
     image: Image.Image
-    param: str
+    name: str
     notes: tuple[str, ...] = ()
 
     @property
@@ -54,7 +56,7 @@ class Picture:
         if self.size == (width, height):
             return self
         was_wide, was_high = self.size
-        note = f"The {self.param} was resized from {was_wide}x{was_high} to {width}x{height}"
+        note = f"The {self.name} was resized from {was_wide}x{was_high} to {width}x{height}"
         if abs(was_wide * height - was_high * width) > max(was_wide, was_high, width, height):
             note += ", which changes its proportions"
         # A mask must not gain shades of grey: they would be redrawn in part.
@@ -63,34 +65,36 @@ class Picture:
         return replace(self, image=resized, notes=(*self.notes, f"{note}."))
 
 
-def read(path: str | Path, *, param: str, mask: bool = False) -> Picture:
+def read(source: str | Path, *, name: str, mask: bool = False) -> Picture:
     """Open a picture: turned as its EXIF data says, without alpha, RGB (a mask: 8-bit grey).
+
+    `source` is a path or a `data:` address; `name` is the input's, for notes and errors.
 
     Raises:
         InvalidInput: it is missing, a folder, empty, no picture, broken, or too large.
     """
     from PIL import Image, UnidentifiedImageError
 
-    path = Path(path).expanduser()
-    _check_file(path, param)
+    shown, file = _opened(source, name)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), file:
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # refused below
-            with Image.open(path, formats=READABLE) as opened:
-                _check_size(opened.size, path, param)
+            with Image.open(file, formats=READABLE) as opened:
+                if opened.width * opened.height > MAX_PIXELS:
+                    raise _too_large(shown, name)
                 opened.load()
-                return _upright(opened, param, "L" if mask else "RGB")
+                return _upright(opened, name, "L" if mask else "RGB")
     except UnidentifiedImageError as error:
         raise InvalidInput(
-            f"{path} is no picture that can be read.",
+            f"{shown} is no picture that can be read.",
             hint=f"Readable: {', '.join(READABLE)}.",
-            param=param,
+            param=f"inputs.{name}",
         ) from error
     except Image.DecompressionBombError as error:
-        raise _too_large(path, param) from error
+        raise _too_large(shown, name) from error
     # Pillow's decoders raise all of these on broken files.
     except (OSError, SyntaxError, ValueError, EOFError, struct.error, IndexError) as error:
-        raise InvalidInput(f"{path} is broken: {error}.", param=param) from error
+        raise InvalidInput(f"{shown} is broken: {error}.", param=f"inputs.{name}") from error
 
 
 def draft(image: Image.Image, response_format: str = "png") -> Draft:
@@ -105,46 +109,67 @@ def draft(image: Image.Image, response_format: str = "png") -> Draft:
     )
 
 
-def _check_file(path: Path, param: str) -> None:
-    if path.is_dir():
-        raise InvalidInput(f"{path} is a folder, not a picture.", param=param)
+def _opened(source: str | Path, name: str) -> tuple[str, BinaryIO]:
+    """What to call the picture in a message, and its bytes as a file."""
+    if str(source).startswith("data:"):
+        return f"The {name}", io.BytesIO(_decoded(str(source), name))
+    if "://" in str(source):
+        raise InvalidInput(
+            f"{source} is an address; pictures are not fetched.",
+            hint="Give a file, or a data: address.",
+            param=f"inputs.{name}",
+        )
+    path = Path(source).expanduser()
     try:
-        empty = path.stat().st_size == 0
+        file = path.open("rb")
+    except IsADirectoryError as error:
+        raise InvalidInput(f"{path} is a folder, not a picture.", param=f"inputs.{name}") from error
     except (OSError, ValueError) as error:
         reason = "does not exist" if isinstance(error, FileNotFoundError) else "cannot be read"
-        raise InvalidInput(f"The picture {path} {reason}.", param=param) from error
-    if empty:
-        raise InvalidInput(f"{path} is empty (0 bytes).", param=param)
+        raise InvalidInput(f"The picture {path} {reason}.", param=f"inputs.{name}") from error
+    if not file.peek(1):
+        file.close()
+        raise InvalidInput(f"{path} is empty (0 bytes).", param=f"inputs.{name}")
+    return str(path), file
 
 
-def _check_size(size: tuple[int, int], path: Path, param: str) -> None:
-    if size[0] * size[1] > MAX_PIXELS:
-        raise _too_large(path, param)
+def _decoded(address: str, name: str) -> bytes:
+    head, _, payload = address.partition(",")
+    try:
+        if not head.endswith(";base64"):
+            raise ValueError("no base64 data")
+        return base64.b64decode(payload, validate=True)
+    except ValueError as error:
+        raise InvalidInput(
+            f"The data: address of the {name} is broken: {error}.",
+            hint="data:image/png;base64,…",
+            param=f"inputs.{name}",
+        ) from error
 
 
-def _too_large(path: Path, param: str) -> InvalidInput:
+def _too_large(shown: str, name: str) -> InvalidInput:
     return InvalidInput(
-        f"{path} has more than {MAX_PIXELS // 1_000_000} million pixels.",
+        f"{shown} has more than {MAX_PIXELS // 1_000_000} million pixels.",
         hint="Make it smaller first.",
-        param=param,
+        param=f"inputs.{name}",
     )
 
 
-def _upright(opened: Image.Image, param: str, mode: str) -> Picture:
+def _upright(opened: Image.Image, name: str, mode: str) -> Picture:
     from PIL import Image, ImageOps
 
     notes = []
     if getattr(opened, "n_frames", 1) > 1:
-        notes.append(f"Only the first frame of the {param} is used.")
+        notes.append(f"Only the first frame of the {name} is used.")
     image = ImageOps.exif_transpose(opened)
     if image.has_transparency_data:
-        notes.append(f"The {param}'s transparency was laid on white.")
+        notes.append(f"The {name}'s transparency was laid on white.")
         alpha = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", alpha.size, "white"), alpha)
     elif image.mode.startswith(("I", "F")):
         image = _eight_bits(image)
-        notes.append(f"The {param} was reduced to 8 bits per pixel.")
-    return Picture(image.convert(mode), param, tuple(notes))
+        notes.append(f"The {name} was reduced to 8 bits per pixel.")
+    return Picture(image.convert(mode), name, tuple(notes))
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:

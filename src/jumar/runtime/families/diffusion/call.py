@@ -30,11 +30,11 @@ def arguments_for(run: Run) -> dict[str, Any]:
 
 
 def _decide(run: Run) -> None:
-    pictures = [p for value in run.inputs.values() for p in _pictures(value)]
+    pictures = [picture for value in run.inputs.values() for picture in _pictures(value)]
     for picture in pictures:
         for note in picture.notes:
             run.warn(note)
-        if picture.param == "mask" and picture.image.getextrema()[1] == 0:
+        if picture.name == "mask" and picture.image.getextrema()[1] == 0:
             run.warn("The mask has no white: nothing will be drawn anew.")
     if run.config.get("seed") is None:
         run.config["seed"] = secrets.randbelow(SEEDS)
@@ -48,6 +48,7 @@ def _pictures(value: Any) -> list[Picture]:
 
 
 def _plain(value: Any) -> Any:
+    """Pillow's picture, or a list of them, in place of ours."""
     if isinstance(value, list):
         return [_plain(one) for one in value]
     return value.image if isinstance(value, Picture) else value

@@ -15,17 +15,17 @@ MULTIPLE = 8
 
 
 def read_pictures(request: ResolvedRequest) -> dict[str, Any]:
-    """Replace each input of type image by a `Picture` (a list of paths by a list of them).
+    """Replace each input of type image by a `Picture`, a list of paths by a list of them.
 
-    The first picture decides the size where the model has `width` and `height` and the request
-    names neither; a mask is brought to the size of the picture it covers.
+    They are brought to the size that will be drawn. Where the model has `width` and `height` and
+    the request names neither, the first image decides; a mask gets the size of the image.
 
     Raises:
         InvalidInput: a picture that cannot be used.
     """
     inputs = dict(request.inputs)
     names = [key for key, param in request.spec.inputs.items() if param.type == "image"]
-    opened = {key: _opened(inputs[key], key) for key in names if inputs.get(key) is not None}
+    opened = {key: _opened(inputs[key], key) for key in names if key in inputs}
     for key, pictures in opened.items():
         base = opened.get("image", pictures)[0]
         size = _size(base, request.config, request.spec.config)
@@ -37,8 +37,8 @@ def read_pictures(request: ResolvedRequest) -> dict[str, Any]:
 
 
 def _opened(value: Any, key: str) -> list[Picture]:
-    paths = value if isinstance(value, list) else [value]
-    return [picture.read(path, param=key, mask=key == "mask") for path in paths]
+    sources = value if isinstance(value, list) else [value]
+    return [picture.read(source, name=key, mask=key == "mask") for source in sources]
 
 
 def _size(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jumar.contracts.errors import InvalidRequest
 from jumar.runtime.families.base import Draft, LoadPlan
 from jumar.runtime.families.diffusion.call import arguments_for
 from jumar.runtime.families.diffusion.libraries import heard
@@ -43,9 +44,8 @@ class DiffusionModel:
         with run.stage("prepare"):
             options = run.request.spec.options
             pipeline = self._pipeline(options["pipeline"])
-            arguments = arguments_for(run)
-            if "output_type" in call_parameters(pipeline):
-                arguments.setdefault("output_type", "np")
+            arguments = {"output_type": "np", **arguments_for(run)}
+            _check_call(pipeline, arguments)
             self._tell_of_cut_words(pipeline, run)
         name = run.config.get("scheduler")
         watch = Watch(pipeline, run)
@@ -90,6 +90,15 @@ class DiffusionModel:
         for name, part in _modules(pipeline).items():
             if part.dtype != self._dtypes.get(name, part.dtype):
                 part.to(self._dtypes[name])
+
+
+def _check_call(pipeline: Any, arguments: dict[str, Any]) -> None:
+    """Some pipelines take any keyword and drop what they do not know: nothing may get lost."""
+    if unknown := arguments.keys() - call_parameters(pipeline):
+        raise InvalidRequest(
+            f"{type(pipeline).__name__} takes no {', '.join(sorted(unknown))}.",
+            hint="Its manifest says under options.call how keys are passed.",
+        )
 
 
 def _climb(pipeline: Any) -> list[Any]:

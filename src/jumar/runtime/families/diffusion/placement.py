@@ -78,6 +78,9 @@ def apply_options(pipeline: Any, config: Mapping[str, Any], placement: Placement
     Raises:
         InvalidValue: this pipeline or device does not have an option that is set.
     """
+    for key, needed in _BELONGS_TO.items():
+        if config.get(key) is not None and not config.get(needed):
+            raise InvalidValue(f"{key} means nothing without {needed}.", param=f"config.{key}")
     for key, apply in _OPTIONS.items():
         if config.get(key):
             apply(pipeline, config)
@@ -236,6 +239,17 @@ _OPTIONS: dict[str, Callable[[Any, Mapping[str, Any]], None]] = {
     "enable_layerwise_casting": _layerwise_casting,
     "cache": _cache,
 }
+
+
+_BELONGS_TO = {
+    "group_offload_type": "enable_group_offload",
+    "group_offload_use_stream": "enable_group_offload",
+    "group_offload_disk_path": "enable_group_offload",
+    "layerwise_casting_storage_dtype": "enable_layerwise_casting",
+    "layerwise_casting_compute_dtype": "enable_layerwise_casting",
+    "quantization_backend": "quantization",
+}
+"""Keys that only say how another one is done."""
 
 
 def _torchao(cls: str) -> Callable[[], Any]:

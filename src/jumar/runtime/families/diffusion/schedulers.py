@@ -8,33 +8,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from jumar.contracts.errors import InvalidValue, did_you_mean
+from jumar.contracts.errors import InvalidValue
 
 
 @dataclass(frozen=True)
 class Sampler:
     """A scheduler class of diffusers, what it is told beyond the model's own configuration, and
-    whether it is for models that predict a flow (velocity) rather than noise."""
+    the kinds of model that it can sample (see `kind_of`)."""
 
     cls: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    flow: bool = False
+    kinds: tuple[str, ...] = ("noise",)
 
 
-_PLAIN = {"use_karras_sigmas": False}
-_KARRAS = {"use_karras_sigmas": True}
 _FLOW = {"use_flow_sigmas": True, "prediction_type": "flow_prediction"}
 
 SAMPLERS: dict[str, Sampler] = {
-    "euler-discrete": Sampler("EulerDiscreteScheduler", _PLAIN),
+    "euler-discrete": Sampler("EulerDiscreteScheduler", kinds=("noise", "continuous")),
     "euler-ancestral": Sampler("EulerAncestralDiscreteScheduler"),
     "ddim": Sampler("DDIMScheduler"),
-    "dpm-solver": Sampler("DPMSolverMultistepScheduler", _PLAIN),
-    "dpm-solver-karras": Sampler("DPMSolverMultistepScheduler", _KARRAS),
-    "unipc": Sampler("UniPCMultistepScheduler", _PLAIN),
-    "flow-match-euler": Sampler("FlowMatchEulerDiscreteScheduler", flow=True),
-    "flow-match-dpm-solver": Sampler("DPMSolverMultistepScheduler", _FLOW, flow=True),
-    "flow-match-unipc": Sampler("UniPCMultistepScheduler", _FLOW, flow=True),
+    "dpm-solver": Sampler("DPMSolverMultistepScheduler", {"use_karras_sigmas": False}),
+    "dpm-solver-karras": Sampler("DPMSolverMultistepScheduler", {"use_karras_sigmas": True}),
+    "unipc": Sampler("UniPCMultistepScheduler"),
+    "flow-match-euler": Sampler("FlowMatchEulerDiscreteScheduler", kinds=("flow",)),
+    "flow-match-dpm-solver": Sampler("DPMSolverMultistepScheduler", _FLOW, kinds=("flow",)),
+    "flow-match-unipc": Sampler("UniPCMultistepScheduler", _FLOW, kinds=("flow",)),
 }
 """A manifest adds its own under `options.schedulers: {name: {class: …, settings: {…}}}`."""
 
@@ -48,44 +46,53 @@ def sampling_with(
     None leaves the pipeline's own. It is put back afterwards, whatever happens.
 
     Raises:
-        InvalidValue: no scheduler of that name, or not for this kind of model.
+        InvalidValue: no scheduler of that name, or not for this kind of model: names those.
     """
     original = pipeline.scheduler
     if name is not None:
-        pipeline.scheduler = _made(original, name, _known(own))
+        pipeline.scheduler = _made(original, name, own)
     try:
         yield
     finally:
         pipeline.scheduler = original
 
 
-def _known(own: Mapping[str, Mapping[str, Any]]) -> dict[str, Sampler]:
-    rows = {
-        name: Sampler(row["class"], row.get("settings", {}), row.get("flow", False))
-        for name, row in own.items()
-    }
+def kind_of(scheduler: Any) -> str:
+    """What a model sampled by `scheduler` was trained to see and predict.
+
+    `flow`: a velocity (SD3, Flux, Wan); `continuous`: timesteps that are logarithms of the noise
+    (SVD); `noise`: everything in the manner of DDPM.
+    """
+    config = scheduler.config
+    flow = config.get("use_flow_sigmas") or config.get("prediction_type") == "flow_prediction"
+    if flow or type(scheduler).__name__.startswith("FlowMatch"):
+        return "flow"
+    return "continuous" if config.get("timestep_type") == "continuous" else "noise"
+
+
+def _known(own: Mapping[str, Mapping[str, Any]], kind: str) -> dict[str, Sampler]:
+    """The samplers by name; a manifest's own are taken to fit its model."""
+    rows = {n: Sampler(row["class"], row.get("settings", {}), (kind,)) for n, row in own.items()}
     return {**SAMPLERS, **rows}
 
 
-def _made(original: Any, name: str, known: Mapping[str, Sampler]) -> Any:
+def _made(original: Any, name: str, own: Mapping[str, Mapping[str, Any]]) -> Any:
     import diffusers
 
-    flow = predicts_flow(original)
-    valid = [key for key, sampler in known.items() if sampler.flow == flow]
-    if name not in known:
-        raise InvalidValue(
-            f"No scheduler {name!r}.", hint=did_you_mean(name, valid), param="config.scheduler"
-        )
+    kind = kind_of(original)
+    known = _known(own, kind)
+    valid = [key for key, sampler in known.items() if kind in sampler.kinds]
     if name not in valid:
-        kind = "a flow" if flow else "noise"
         raise InvalidValue(
-            f"Scheduler {name!r} does not fit: this model predicts {kind}.",
+            f"Scheduler {name!r} does not fit: this model is of the kind {kind!r}."
+            if name in known
+            else f"No scheduler {name!r}.",
             hint=f"Valid: {', '.join(valid)}.",
             param="config.scheduler",
         )
     sampler = known[name]
     cls = getattr(diffusers, sampler.cls)
-    return cls.from_config(original.config, **_shift(original, cls), **sampler.settings)
+    return cls.from_config(original.config, **{**_shift(original, cls), **sampler.settings})
 
 
 def _shift(original: Any, cls: Any) -> dict[str, float]:
@@ -94,13 +101,3 @@ def _shift(original: Any, cls: Any) -> dict[str, float]:
     accepted = inspect.signature(cls.__init__).parameters
     names = [name for name in ("shift", "flow_shift") if name in accepted]
     return {names[0]: given} if names and given is not None else {}
-
-
-def predicts_flow(scheduler: Any) -> bool:
-    """Whether a model sampled by `scheduler` predicts a flow (SD3, Flux, Wan) rather than noise."""
-    config = scheduler.config
-    return (
-        type(scheduler).__name__.startswith("FlowMatch")
-        or bool(config.get("use_flow_sigmas"))
-        or config.get("prediction_type") == "flow_prediction"
-    )
