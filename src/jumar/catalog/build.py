@@ -21,13 +21,28 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from jumar.catalog.index import HERE, INDEX, newest_source
-from jumar.catalog.manifest import Manifest, Param, Tier, Vocabulary, expand
+from jumar.catalog.manifest import (
+    Manifest,
+    Param,
+    TaskSpec,
+    Tier,
+    Vocabulary,
+    Weights,
+    expand,
+)
 from jumar.catalog.values import accepted
 from jumar.contracts.errors import InvalidRequest, did_you_mean
 from jumar.contracts.requests import TASKS
 
 _TIERS = get_args(Tier)
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_SOURCE = re.compile(
+    r"(hf|modelscope)://[\w.-]+/[\w.-]+(@[\w./-]+)?"
+    r"|wheel:[\w.-]+==[\w.+!-]+#\S+"
+    r"|package:[\w.-]+#\S+"
+    r"|[^:]+"  # a folder
+)
 
 
 class ManifestError(ValueError):
@@ -142,13 +157,27 @@ def _problems(manifest: Manifest) -> Iterator[str]:
     if not manifest.tasks:
         yield "it has no task"
     for task, spec in manifest.tasks.items():
-        if task not in TASKS:
-            yield f"unknown task {task!r}: {did_you_mean(task, TASKS)}"
-        for key, param in {**spec.inputs, **spec.config}.items():
-            if param.default is not None and (why := _refusal(param, param.default)):
-                yield f"{task}: default of {key} {why}"
+        yield from _task_problems(task, spec)
+    for name, weights in manifest.weights.items():
+        yield from (f"weights {name}: {why}" for why in _weight_problems(weights))
     for preset, values in manifest.presets.items():
         yield from (f"preset {preset}: {why}" for why in _misfits(manifest, values))
+
+
+def _task_problems(task: str, spec: TaskSpec) -> Iterator[str]:
+    if task not in TASKS:
+        yield f"unknown task {task!r}: {did_you_mean(task, TASKS)}"
+    for key, param in {**spec.inputs, **spec.config}.items():
+        if param.default is not None and (why := _refusal(param, param.default)):
+            yield f"{task}: default of {key} {why}"
+
+
+def _weight_problems(weights: Weights) -> Iterator[str]:
+    if not _SOURCE.fullmatch(weights.source):
+        yield f"{weights.source!r} is no source"
+    for file, digest in weights.files.items():
+        if not _SHA256.fullmatch(digest):
+            yield f"the digest of {file} is no sha256"
 
 
 def _misfits(manifest: Manifest, values: dict[str, Any]) -> Iterator[str]:

@@ -206,12 +206,12 @@ def expand(raw: dict[str, Any], vocabulary: Vocabulary) -> dict[str, Any]:
     """
     shared = {part: raw.get(part) or {} for part in ("inputs", "config")}
     family = vocabulary.families.get(raw["family"], ())
-    common: dict[str, Any] = dict.fromkeys((*vocabulary.universal, *family))
+    common: dict[str, Any] = dict.fromkeys((*family, *vocabulary.universal))
     tasks = {}
     for task, given in raw["tasks"].items():
         spec = given or {}
         inputs = _joined(shared["inputs"], spec.get("inputs") or {})
-        config = _joined(common, shared["config"], spec.get("config") or {})
+        config = _joined(shared["config"], spec.get("config") or {}, common)
         tasks[task] = {
             **spec,
             "inputs": _defined(inputs, vocabulary.inputs, "input"),

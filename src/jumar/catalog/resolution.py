@@ -205,7 +205,7 @@ def _unknown(key: str, known: dict[str, Param], part: str) -> UnknownKey:
 def _meant(key: str, known: dict[str, Param]) -> str | None:
     """The nearest keys, by a single word of theirs too: `stpes` means `num_inference_steps`."""
     names = {word: name for name in known for word in name.split("_")} | {n: n for n in known}
-    close = list(dict.fromkeys(names[word] for word in nearest(key, names)))
+    close = list(dict.fromkeys(names[word] for word in nearest(key, names, limit=2)))
     return f"Did you mean {' or '.join(map(repr, close))}?" if close else did_you_mean(key, known)
 
 

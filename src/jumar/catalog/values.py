@@ -87,11 +87,10 @@ def _in_range(param: Param, value: _N) -> _N:
         raise _Refused(f"is {shown(value)}, above {_unit(param, high)}.", hint=_range(param))
     if param.step is not None and not _on_step(param, value):
         near = " or ".join(_text(valid) for valid in _neighbours(param, value))
-        raise _Refused(
-            f"is {shown(value)}, which is no step of {_unit(param, param.step)}"
-            + (f" from {_text(param.minimum)}." if param.minimum else "."),
-            hint=f"Nearest: {near}.",
-        )
+        grid = f"no multiple of {_unit(param, param.step)}"
+        if (param.minimum or 0) % param.step:
+            grid = f"not {_text(param.minimum or 0)} plus a multiple of {_unit(param, param.step)}"
+        raise _Refused(f"is {shown(value)}, {grid}.", hint=f"Nearest: {near}.")
     return value
 
 
