@@ -1,0 +1,111 @@
+"""A loaded Whisper: find the speech, write down window after window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jumar.contracts.errors import InvalidValue, WeightsUnavailable
+from jumar.runtime.families.base import Draft, LoadPlan
+from jumar.runtime.families.precision import torch_dtype
+from jumar.runtime.families.sound import Sound
+from jumar.runtime.families.transcription.activity import (
+    RATE,
+    Silero,
+    Span,
+    loudness,
+    pack,
+    speech,
+)
+from jumar.runtime.families.transcription.transcript import Segment, Transcript, draft
+from jumar.runtime.families.transcription.writer import Writer
+from jumar.runtime.run import Run
+
+if TYPE_CHECKING:
+    import numpy as np
+
+WINDOW_S = 30.0
+
+
+class Whisper:
+    """Greedy, so that equal sounds give equal texts.
+
+    Long sounds are cut where nobody speaks; each window is transcribed for itself.
+    """
+
+    def __init__(self, plan: LoadPlan) -> None:
+        from transformers import (
+            AutoTokenizer,
+            WhisperFeatureExtractor,
+            WhisperForConditionalGeneration,
+        )
+
+        folder, detector = plan.weights["model"], plan.weights.get("vad")
+        dtype = torch_dtype(plan.config.get("dtype"), plan.placement)
+        try:
+            model = WhisperForConditionalGeneration.from_pretrained(
+                folder, dtype=dtype, local_files_only=True, attn_implementation="sdpa"
+            )
+            features = WhisperFeatureExtractor.from_pretrained(folder, local_files_only=True)
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        except (OSError, ValueError, KeyError) as error:
+            raise WeightsUnavailable(f"{folder} holds no Whisper of transformers.") from error
+        self._features: Any = features
+        self._writer = Writer(model.to(plan.placement.torch_device).eval(), tokenizer)
+        self._detect = None if detector is None else Silero(detector)
+
+    def generate(self, run: Run) -> list[Draft]:
+        """The transcript of `audio` as `response_format`; where that is text and the times of words
+        are asked for, they follow as json.
+
+        Raises:
+            InvalidValue: a language or an option that this checkpoint does not have.
+            InvalidModelOutput: NaN in the model.
+        """
+        sound: Sound = run.inputs["audio"]
+        name, words = run.config["response_format"], run.config["word_timestamps"]
+        for note in sound.notes:
+            run.warn(note)
+        timed = words or name in ("srt", "vtt")
+        self._writer.begin(run.config["language"], timed=timed)
+        with run.stage("listen"):
+            windows = self._windows(sound, run)
+        with run.stage("transcribe"):
+            segments: list[Segment] = []
+            for done, window in enumerate(windows, 1):
+                segments += self._segment(sound, window, run)
+                run.step(done, len(windows), until_s=round(window[1], 2))
+        transcript = Transcript(self._writer.language, sound.duration_s, tuple(segments))
+        if timed:
+            transcript = transcript.captions()
+        names = [name, "json"] if words and name == "text" else [name]
+        return [draft(transcript, each) for each in names]
+
+    def close(self) -> None:
+        """Drop the model."""
+        del self._writer, self._detect
+
+    def _windows(self, sound: Sound, run: Run) -> list[Span]:
+        if not run.config["vad"]:
+            return pack([(0.0, sound.duration_s)], loudness(sound.samples), WINDOW_S)
+        if self._detect is None:
+            raise InvalidValue(
+                "This model comes without a voice activity detector.",
+                hint="Set vad=false.",
+                param="config.vad",
+            )
+        likely = self._detect(sound.samples)
+        spans = speech(likely)
+        if not spans:
+            run.warn(f"Nobody speaks in these {sound.duration_s:.1f} seconds of sound.")
+        return pack(spans, likely, WINDOW_S)
+
+    def _segment(self, sound: Sound, window: Span, run: Run) -> list[Segment]:
+        """What is said in a window; empty where the model hears no words in it."""
+        begin, end = round(window[0], 3), round(min(window[1], sound.duration_s), 3)
+        samples = sound.samples[round(begin * RATE) : round(end * RATE)]
+        text, words = self._writer.write(self._heard(samples), begin, end, run)
+        return [Segment(begin, end, text, words)] if text else []
+
+    def _heard(self, samples: np.ndarray) -> Any:
+        """float32 [n] at 16 kHz, at most 30 s → log-mel features, float32 [1, bins, 3000]."""
+        return self._features(samples, sampling_rate=RATE, return_tensors="pt").input_features

@@ -1,0 +1,38 @@
+"""Tokens to words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+_UNFINISHED = "\ufffd"
+_CLOSING = frozenset("\"'.。,，!！?？:：;；”’)]）】}、…%")
+
+Piece = tuple[str, list[int]]
+"""A text and the positions of its tokens."""
+
+
+def words(tokens: Sequence[int], decode: Callable[[list[int]], str], *, spaced: bool) -> list[Piece]:
+    """Words in order, without spaces, each with its punctuation.
+
+    In a language with spaces a word begins with one; in others every character is a word.
+    """
+    found: list[Piece] = []
+    for text, at in _characters(tokens, decode):
+        begins = text[:1].isspace() if spaced else text.strip() not in _CLOSING
+        if begins or not found:
+            found.append((text, at))
+        else:
+            before, positions = found.pop()
+            found.append((before + text, positions + at))
+    return [(text.strip(), at) for text, at in found if text.strip()]
+
+
+def _characters(tokens: Sequence[int], decode: Callable[[list[int]], str]) -> Iterator[Piece]:
+    """The shortest runs of tokens that are whole characters: one may take several tokens."""
+    held: list[int] = []
+    for position in range(len(tokens)):
+        held.append(position)
+        text = decode([tokens[at] for at in held])
+        if _UNFINISHED not in text or position == len(tokens) - 1:
+            yield text, held
+            held = []
