@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from jumar.catalog.manifest import Weights
@@ -42,6 +42,10 @@ class Job:
         self.check()
         if self.listener is not None:
             self.listener(Progress(what, done_bytes, total_bytes))
+
+    def counter(self, what: str, before: int, total_bytes: int | None) -> Callable[[int], None]:
+        """`tell` for one of several files: hears the bytes of this one, adds those before it."""
+        return lambda done: self.tell(what, before + done, total_bytes)
 
     def check(self) -> None:
         """Raise Cancelled where the caller has stopped."""
@@ -98,3 +102,17 @@ def selected(paths: Iterable[str], patterns: tuple[str, ...]) -> list[str]:
     if not patterns:
         return sorted(paths)
     return sorted(p for p in paths if any(fnmatchcase(p, pattern) for pattern in patterns))
+
+
+def is_inside(name: str) -> bool:
+    """Whether a relative path, as an archive or a listing states it, stays in its folder."""
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and "\\" not in name
+
+
+def keep_only(folder: Path, names: Iterable[str]) -> None:
+    """Remove what else lies in `folder`: left by an earlier try at another list of files."""
+    wanted = {folder / name for name in names}
+    for path in folder.rglob("*"):
+        if path.is_file() and path not in wanted:
+            path.unlink()

@@ -88,7 +88,7 @@ class Slot:
             raw = json.loads(path.read_text(encoding="utf-8"))
             files = {name: Entry(**entry) for name, entry in raw.pop("files").items()}
             return Marker(**raw, files=files)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise WeightsUnavailable(

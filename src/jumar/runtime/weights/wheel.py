@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 
 from jumar.catalog.manifest import Weights
 from jumar.contracts.errors import DependencyMissing, InvalidValue, WeightsUnavailable
-from jumar.runtime.weights.base import Fetched, Job, selected
+from jumar.runtime.weights.base import Fetched, Job, is_inside, selected
 from jumar.runtime.weights.digests import CHUNK
 
 FORM = re.compile(
@@ -43,7 +43,7 @@ class Wheel:
     def __init__(self, weights: Weights, locator: str, base: Path | None) -> None:
         self.text = weights.source
         match = FORM.fullmatch(locator)
-        if match is None or not _is_inside(match["path"] or ""):
+        if match is None or not is_inside(match["path"] or ""):
             raise InvalidValue(
                 f"{self.text!r} is not of the form wheel:NAME==VERSION#path.",
                 hint="The version is exact, the path is relative to the wheel's root.",
@@ -127,7 +127,7 @@ class Wheel:
     def _unpack_archive(self, archive: zipfile.ZipFile, into: Path, job: Job) -> Fetched:
         members = {info.filename: info for info in archive.infolist() if not info.is_dir()}
         for name, info in members.items():
-            if not _is_inside(name) or info.external_attr >> 16 & 0o170000 == SYMLINK:
+            if not is_inside(name) or info.external_attr >> 16 & 0o170000 == SYMLINK:
                 raise WeightsUnavailable(
                     f"The wheel of {self.text} has an entry that leads out of it: {name!r}.",
                     hint="Nothing of it was unpacked. Do not trust where it came from.",
@@ -175,11 +175,6 @@ class Wheel:
             for row in rows
             if len(row) >= 2 and row[1].startswith("sha256=")
         }
-
-
-def _is_inside(name: str) -> bool:
-    path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts and "\\" not in name
 
 
 def _bytes_in(folder: Path) -> int:
