@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jumar.cli.host import unseen_lines
 from jumar.cli.table import print_table
 
 if TYPE_CHECKING:
@@ -80,11 +81,13 @@ def _print_devices(devices: Sequence[Accelerator]) -> None:
 
 
 def _label(device: Accelerator) -> str:
-    """What torch calls it, else the number that its own tool gives it."""
+    """What torch calls it, else the first number known, with the space that it belongs to."""
     if device.label is not None:
         return device.label
-    number = next((f" {one}" for one in device.ids.values() if one is not None), "")
-    return f"({'NPU' if device.kind == 'npu' else 'GPU'}{number})"
+    for key, form in (("npu_id", "(NPU {})"), ("phy_id", "(davinci{})"), ("index", "(GPU {})")):
+        if device.ids.get(key) is not None:
+            return form.format(device.ids[key])
+    return f"({device.kind})"
 
 
 def _gib(size_mb: int | None) -> str:
@@ -123,5 +126,5 @@ def _print_notes(
     for device in devices:
         for remark in device.remarks:
             click.echo(f"{_label(device)}: {remark}")
-    for what, why in facts.unseen.items():
-        click.secho(f"not seen: {what}: {why}", dim=True)
+    for line in unseen_lines(facts):
+        click.secho(line, dim=True)

@@ -55,8 +55,8 @@ def snapshot(out: Path, host: str | None, as_json: bool) -> None:
     click.echo(f"{out}  {out.stat().st_size} bytes")
     told = ", ".join(f"{count} x {kind}" for kind, count in removed.items())
     click.echo(f"removed: {told or 'nothing had to be'}")
-    for what, why in facts.unseen.items():
-        click.secho(f"not seen: {what}: {why}", fg="yellow")
+    for line in unseen_lines(facts):
+        click.secho(line, fg="yellow")
     click.echo("Look through it before you send it: tar -xzOf FILE | less")
 
 
@@ -66,8 +66,22 @@ def _print(facts: HostFacts) -> None:
     print_table([(Text(name, style="bold"), Text(text)) for name, text in _rows(facts)])
     for line in facts.unread:
         click.secho(f"not understood ({line.where}): {line.line}", fg="yellow")
+    for text in unseen_lines(facts):
+        click.secho(text, fg="yellow")
+
+
+def unseen_lines(facts: HostFacts) -> Iterator[str]:
+    """What could not be looked at, and why: a line per part, however much of it that was."""
+    parts: dict[str, list[tuple[str, str]]] = {}
     for what, why in facts.unseen.items():
-        click.secho(f"not seen: {what}: {why}", fg="yellow")
+        head, _, tail = what.partition(".")
+        parts.setdefault(head, []).append((tail, why))
+    for head, gaps in parts.items():
+        tail, why = gaps[0]
+        if len(gaps) > 1:
+            yield f"not seen: {head}: {len(gaps)} questions, first {tail or head}: {why}"
+        else:
+            yield f"not seen: {'.'.join(filter(None, [head, tail]))}: {why}"
 
 
 def _rows(facts: HostFacts) -> Iterator[tuple[str, str]]:

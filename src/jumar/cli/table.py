@@ -26,7 +26,7 @@ def print_table(
     width = max(map(len, [*every, headings]), default=0)
     for number in range(width):
         table.add_column(
-            headings[number] if headings else None,
+            headings[number] if headings else "",
             justify="right" if str(number) in right.split() else "left",
             no_wrap=number < width - 1,
             overflow="fold",

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from jumar.host.facts import Card, CardProcess, ToolError
 from jumar.host.parse.lines import decimal, known, number, tool_error, usage
 
-TITLE = re.compile(r"npu-smi\s+(?P<client>\S+)\s+Version:\s*(?P<driver>\S+)")
-IDLE = re.compile(r"No running processes found in NPU\s+(\d+)")
+TITLE = re.compile(r"npu-smi (?P<client>\S+) Version: ?(?P<driver>\S+)")
+IDLE = re.compile(r"No running processes found in NPU (\d+)")
 BORDER = re.compile(r"[+=-]{3}")
 HEALTH = re.compile(r"(?!NA$)[A-Za-z]+")
 BUS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]|NA|-")
@@ -46,7 +46,7 @@ def read_info(text: str, *, exit_code: int = 0) -> InfoTable:
     """Read the output of ``npu-smi info``, stdout and stderr together."""
     reading = _Reading()
     for line in text.splitlines():
-        reading.take(line.strip())
+        reading.take(" ".join(line.split()))
     return reading.finish(exit_code)
 
 

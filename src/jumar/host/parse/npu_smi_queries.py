@@ -60,7 +60,7 @@ def read_mapping(text: str) -> tuple[tuple[MapRow, ...], Lines]:
     fields: list[str] = []
     rows: dict[tuple[int, int | None], MapRow] = {}
     unread: list[str] = []
-    for line in filter(None, map(str.strip, text.splitlines())):
+    for line in filter(None, (" ".join(line.split()) for line in text.splitlines())):
         if "NPU ID" in line and "Chip Name" in line:
             names = re.findall("|".join(sorted(MAP_COLUMNS, key=len, reverse=True)), line)
             fields = [MAP_COLUMNS[name] for name in names]
