@@ -1,4 +1,4 @@
-"""Which Ascend product a machine is: asked by the doctor, by container plans, by the command line."""
+"""Which Ascend product a machine is: the doctor asks, and so do container plans."""
 
 from __future__ import annotations
 
