@@ -10,13 +10,14 @@ Plain dataclasses: reading a manifest costs no pydantic. `build` checks them wit
 from __future__ import annotations
 
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 ParamType = Literal[
     "text", "texts", "integer", "number", "boolean", "choice", "image", "audio", "path", "object"
 ]
 Tier = Literal["core", "adjacent", "experimental"]
 Preset = Literal["fast", "balanced", "quality", "low-vram"]
+PRESETS: tuple[str, ...] = get_args(Preset)
 DeviceKind = Literal["cpu", "cuda", "npu"]
 Status = Literal["validated", "emulated", "wired", "unknown"]
 
