@@ -43,6 +43,10 @@ class Rules:
     margin: float = 0.2
 
 
+BETWEEN_WORDS = Rules(shortest=0.1, pause=0.1, margin=0.0)
+"""For pauses between words; the default finds those between sentences."""
+
+
 class Silero:
     """Silero's voice activity detector as an ONNX graph over a sequence of frames.
 
@@ -115,6 +119,13 @@ def speech(likely: np.ndarray, rules: Rules | None = None) -> list[Span]:
             begin = spans.pop()[0]
         spans.append((begin, stop))
     return spans
+
+
+def silence(likely: np.ndarray, rules: Rules) -> list[Span]:
+    """What lies before, between and after the stretches of speech."""
+    spans = speech(likely, rules)
+    edges = [0.0, *(edge for span in spans for edge in span), len(likely) * FRAME_S]
+    return [*zip(edges[::2], edges[1::2], strict=True)]
 
 
 def _runs(likely: np.ndarray, rules: Rules) -> Iterator[tuple[int, int]]:

@@ -2,12 +2,18 @@
 
 After OpenAI's whisper (`timing.py`): some heads of the decoder look at the place in the sound that
 they are writing down. Their weights are normalised over tokens, smoothed over time, averaged, and
-the best monotonic path through them says when each token begins.
+the best monotonic path through them says when each token begins. It does not know of pauses, which
+it gives to the words around; `settled` takes them away again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
+
+from jumar.runtime.families.transcription.transcript import Word
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,10 +21,45 @@ if TYPE_CHECKING:
 _SMOOTH = 7
 """Frames of the median filter, `median_filter_width` of Whisper's configuration."""
 
+_NEAR_S = 0.3
+
 
 def beginnings(attention: np.ndarray) -> np.ndarray:
     """Attention [heads, n, frames] of n positions → the frame at which each begins, int [n]."""
     return _warp(-_sharpened(attention))
+
+
+def settled(words: Sequence[Word], pauses: Iterable[tuple[float, float]]) -> list[Word]:
+    """The words with each pause between two of them, and not inside one.
+
+    A pause (begin, end in seconds) belongs to the boundary of words that is nearest; one that is
+    more than 0.3 s from any is left alone.
+    """
+    moved = list(words)
+    for pause in pauses:
+        before, after = min(_boundaries(moved), key=lambda edge: _apart(edge, pause, moved))
+        if _apart((before, after), pause, moved) > _NEAR_S:
+            continue
+        if before is not None and pause[0] > moved[before].start:
+            moved[before] = replace(moved[before], end=round(pause[0], 2))
+        if after is not None and pause[1] < moved[after].end:
+            moved[after] = replace(moved[after], start=round(pause[1], 2))
+    return moved
+
+
+def _boundaries(words: list[Word]) -> list[tuple[int | None, int | None]]:
+    """The places before the first word, between two, and after the last, as their neighbours."""
+    places = range(len(words))
+    return [*zip((None, *places), (*places, None), strict=True)]
+
+
+def _apart(
+    edge: tuple[int | None, int | None], pause: tuple[float, float], words: list[Word]
+) -> float:
+    """Seconds between a pause and the gap at a boundary; 0 where they overlap."""
+    begin = -inf if edge[0] is None else words[edge[0]].end
+    end = inf if edge[1] is None else words[edge[1]].start
+    return max(0.0, begin - pause[1], pause[0] - end)
 
 
 def _sharpened(attention: np.ndarray) -> np.ndarray:

@@ -9,13 +9,16 @@ from jumar.runtime.families.base import Draft, LoadPlan
 from jumar.runtime.families.precision import torch_dtype
 from jumar.runtime.families.sound import Sound
 from jumar.runtime.families.transcription.activity import (
+    BETWEEN_WORDS,
     RATE,
     Silero,
     Span,
     loudness,
     pack,
+    silence,
     speech,
 )
+from jumar.runtime.families.transcription.alignment import settled
 from jumar.runtime.families.transcription.transcript import Segment, Transcript, draft
 from jumar.runtime.families.transcription.writer import Writer
 from jumar.runtime.run import Run
@@ -68,11 +71,11 @@ class Whisper:
         timed = words or name in ("srt", "vtt")
         self._writer.begin(run.config["language"], timed=timed)
         with run.stage("listen"):
-            windows = self._windows(sound, run)
+            windows, pauses = self._windows(sound, run)
         with run.stage("transcribe"):
             segments: list[Segment] = []
             for done, window in enumerate(windows, 1):
-                segments += self._segment(sound, window, run)
+                segments += self._segment(sound, window, pauses, run)
                 run.step(done, len(windows), until_s=round(window[1], 2))
         transcript = Transcript(self._writer.language, sound.duration_s, tuple(segments))
         if timed:
@@ -84,9 +87,10 @@ class Whisper:
         """Drop the model."""
         del self._writer, self._detect
 
-    def _windows(self, sound: Sound, run: Run) -> list[Span]:
+    def _windows(self, sound: Sound, run: Run) -> tuple[list[Span], list[Span]]:
+        """What is transcribed at once; and the pauses between words, where those are known."""
         if not run.config["vad"]:
-            return pack([(0.0, sound.duration_s)], loudness(sound.samples), WINDOW_S)
+            return pack([(0.0, sound.duration_s)], loudness(sound.samples), WINDOW_S), []
         if self._detect is None:
             raise InvalidValue(
                 "This model comes without a voice activity detector.",
@@ -97,14 +101,19 @@ class Whisper:
         spans = speech(likely)
         if not spans:
             run.warn(f"Nobody speaks in these {sound.duration_s:.1f} seconds of sound.")
-        return pack(spans, likely, WINDOW_S)
+        return pack(spans, likely, WINDOW_S), silence(likely, BETWEEN_WORDS)
 
-    def _segment(self, sound: Sound, window: Span, run: Run) -> list[Segment]:
+    def _segment(
+        self, sound: Sound, window: Span, pauses: list[Span], run: Run
+    ) -> list[Segment]:
         """What is said in a window; empty where the model hears no words in it."""
         begin, end = round(window[0], 3), round(min(window[1], sound.duration_s), 3)
         samples = sound.samples[round(begin * RATE) : round(end * RATE)]
         text, words = self._writer.write(self._heard(samples), begin, end, run)
-        return [Segment(begin, end, text, words)] if text else []
+        if not text:
+            return []
+        within = [pause for pause in pauses if pause[1] > begin and pause[0] < end]
+        return [Segment(begin, end, text, tuple(settled(words, within)) if words else ())]
 
     def _heard(self, samples: np.ndarray) -> Any:
         """float32 [n] at 16 kHz, at most 30 s → log-mel features, float32 [1, bins, 3000]."""

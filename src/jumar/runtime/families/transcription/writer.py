@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from jumar.contracts.errors import InvalidModelOutput, InvalidValue, did_you_mean
@@ -25,6 +26,9 @@ class Writer:
     def __init__(self, model: Any, tokenizer: Any) -> None:
         self._model, self._tokenizer = model, tokenizer
         self._rules = model.generation_config
+        # transformers has renamed it in 5.
+        names = signature(type(model).forward).parameters
+        self._cache_name = "cache" if "cache" in names else "past_key_values"
         self.language = ""
         """Of the last window, as in ISO 639-1; empty before the first."""
 
@@ -79,7 +83,7 @@ class Writer:
         if not getattr(self._rules, "is_multilingual", False):
             return [start, no_times]
         if self._asked is None:
-            logits = self._step(heard, [start], None).logits[0, -1]
+            logits = self._step(heard, [start]).logits[0, -1]
             self.language = max(self._languages, key=lambda one: float(logits[self._languages[one]]))
         return [
             start,
@@ -91,16 +95,16 @@ class Writer:
     def _greedy(self, heard: Any, prompt: list[int], begin: float, run: Run) -> Iterator[int]:
         """Text tokens until the model ends the text, or `max_new_tokens` are written."""
         import torch
+        from transformers import DynamicCache, EncoderDecoderCache
 
         end, never = self._model.config.eos_token_id, self._rules.suppress_tokens or []
         room = self._model.config.max_target_positions - len(prompt)
         limit = min(run.config["max_new_tokens"] or room, room)
         shut_first = [*never, *(self._rules.begin_suppress_tokens or [])]
-        given, cache = prompt, None
+        given, cache = prompt, EncoderDecoderCache(DynamicCache(), DynamicCache())
         for written in range(limit):
             run.check()
-            step = self._step(heard, given, cache)
-            logits, cache = step.logits[0, -1].float(), step.past_key_values
+            logits = self._step(heard, given, cache).logits[0, -1].float()
             if torch.isnan(logits).any():
                 raise InvalidModelOutput(f"The decoder answered with NaN at {begin:.1f} s.")
             logits[shut_first if written == 0 else never] = -torch.inf
@@ -118,14 +122,15 @@ class Writer:
         """Words with their times, from one more pass over the finished text.
 
         The position of each token looks at the place of the next one, so the row of the last token
-        says when the text ends.
+        says when the text ends. A word ends where its closing punctuation begins: that is heard as
+        the pause after it.
         """
         sure, looks = self._looked_at(heard, prompt, tokens)
         positions = max(2, round((end - begin) * _POSITIONS_PER_S))
         frames = beginnings(looks[:, len(prompt) - 1 :, :positions])
         pieces = words(tokens, self._decode, spaced=self.language not in UNSPACED)
-        for text, at in pieces:
-            first, last = (frames[place] / _POSITIONS_PER_S for place in (at[0], at[-1] + 1))
+        for text, at, spoken in pieces:
+            first, last = (frames[place] / _POSITIONS_PER_S for place in (at[0], at[0] + spoken))
             yield Word(
                 start=round(min(begin + first, end), 2),
                 end=round(min(begin + last, end), 2),
@@ -139,20 +144,20 @@ class Writer:
         import torch
 
         with _weights_shown(self._model):
-            step = self._step(heard, [*prompt, *tokens], None, output_attentions=True)
+            step = self._step(heard, [*prompt, *tokens], output_attentions=True)
         likely = step.logits[0, len(prompt) - 1 : -1].float().softmax(-1)
         sure = likely.gather(1, torch.tensor(tokens, device=likely.device)[:, None])[:, 0]
         looks = [step.cross_attentions[layer][0, head] for layer, head in self._rules.alignment_heads]
         return sure.cpu().numpy(), torch.stack(looks).float().cpu().numpy()
 
-    def _step(self, heard: Any, tokens: list[int], cache: Any, **options: Any) -> Any:
+    def _step(self, heard: Any, tokens: list[int], cache: Any = None, **options: Any) -> Any:
         import torch
 
         return self._model(
             encoder_outputs=heard,
             decoder_input_ids=torch.tensor([tokens], device=self._model.device),
-            past_key_values=cache,
-            use_cache=not options,
+            use_cache=cache is not None,
+            **({} if cache is None else {self._cache_name: cache}),
             **options,
         )
 

@@ -1,0 +1,153 @@
+"""A loaded encoder: texts in, vectors out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from jumar.contracts.errors import InvalidModelOutput, InvalidValue, WeightsUnavailable
+from jumar.runtime.families.base import Draft, LoadPlan
+from jumar.runtime.families.encoder.batches import batches
+from jumar.runtime.families.encoder.recipe import Recipe
+from jumar.runtime.families.precision import torch_dtype
+from jumar.runtime.run import Run
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+MOST_TOKENS = 16_384
+"""Tokens of a batch with its padding: what keeps the memory of long texts within bounds."""
+
+
+class EncoderModel:
+    """A tokenizer, an `AutoModel`, and the recipe that its folder has."""
+
+    def __init__(self, plan: LoadPlan) -> None:
+        from transformers import AutoModel, AutoTokenizer
+
+        folder = plan.weights["model"]
+        self._recipe = Recipe.read(folder)
+        dtype = torch_dtype(plan.config.get("dtype"), plan.placement)
+        try:
+            model = AutoModel.from_pretrained(folder, dtype=dtype, local_files_only=True)
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        except (OSError, ValueError, KeyError) as error:
+            raise WeightsUnavailable(f"{folder} holds no encoder of transformers.") from error
+        self._model: Any = model.to(plan.placement.torch_device).eval()
+        self._padding = tokenizer.pad_token_id or 0
+        self._tokenizer: Any = tokenizer.backend_tokenizer
+        self._longest = _longest(self._recipe, tokenizer, model.config)
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(self._longest)
+
+    def generate(self, run: Run) -> list[Draft]:
+        """The vectors of `texts` as one NumPy file, float32 [n, dimensions].
+
+        Raises:
+            InvalidValue: more dimensions than the model has.
+            InvalidModelOutput: NaN or infinity in a vector.
+        """
+        vectors = self.encode(run)
+
+        def write(file: BinaryIO) -> None:
+            import numpy as np
+
+            np.save(file, vectors, allow_pickle=False)
+
+        count, width = vectors.shape
+        return [
+            Draft(
+                kind="vectors",
+                mime="application/x-npy",
+                suffix=".npy",
+                write=write,
+                width=width,
+                height=count,
+            )
+        ]
+
+    def encode(self, run: Run) -> np.ndarray:
+        """The vectors of `texts`, in their order, float32 [n, dimensions]."""
+        import numpy as np
+
+        with run.stage("tokenize"):
+            tokens = self._tokens(run.inputs["texts"], run)
+        with run.stage("encode"):
+            done, rows = 0, {}
+            lengths = [len(each) for each in tokens]
+            for group in batches(lengths, run.config["batch_size"], MOST_TOKENS):
+                vectors = self._vectors([tokens[place] for place in group], run)
+                rows.update(zip(group, vectors, strict=True))
+                done += len(group)
+                run.step(done, len(tokens))
+            result: np.ndarray = np.stack([rows[place] for place in range(len(tokens))])
+        if not np.isfinite(result).all():
+            raise InvalidModelOutput("The encoder answered with NaN or infinity.")
+        return result
+
+    def close(self) -> None:
+        """Drop the model."""
+        del self._model
+
+    def _tokens(self, texts: Sequence[str], run: Run) -> list[list[int]]:
+        """The ids of each text. What is cut off at the model's longest is said, not refused."""
+        found = self._tokenizer.encode_batch([self._recipe.prompt + text for text in texts])
+        lost = {
+            place: sum(len(rest.ids) - self._added for rest in each.overflowing)
+            for place, each in enumerate(found)
+            if each.overflowing
+        }
+        if lost:
+            places = ", ".join(f"{place} ({count} over)" for place, count in [*lost.items()][:10])
+            more = f" and {len(lost) - 10} more" if len(lost) > 10 else ""
+            run.warn(f"Cut off after {self._longest} tokens: text {places}{more}.")
+        return [each.ids for each in found]
+
+    @property
+    def _added(self) -> int:
+        """Special tokens around each text."""
+        count: int = self._tokenizer.num_special_tokens_to_add(is_pair=False)
+        return count
+
+    def _vectors(self, tokens: list[list[int]], run: Run) -> np.ndarray:
+        """float32 [n, dimensions] of one batch."""
+        import torch
+
+        width = max(map(len, tokens))
+        ids = torch.full((len(tokens), width), self._padding)
+        mask = torch.zeros_like(ids)
+        for row, each in enumerate(tokens):
+            ids[row, : len(each)] = torch.tensor(each)
+            mask[row, : len(each)] = 1
+        device = self._model.device
+        ids, mask = ids.to(device), mask.to(device)
+        with torch.inference_mode():
+            states = self._model(input_ids=ids, attention_mask=mask).last_hidden_state
+            vectors = self._sized(self._recipe.pool(states, mask), run.config)
+        result: np.ndarray = vectors.cpu().numpy()
+        return result
+
+    def _sized(self, vectors: torch.Tensor, config: dict[str, Any]) -> torch.Tensor:
+        """The first `dimensions` numbers, and of length 1 where `normalize` says so.
+
+        A model that was trained for it (Matryoshka) loses little by fewer dimensions.
+        """
+        import torch
+
+        dimensions, normalize = config["dimensions"], config["normalize"]
+        if dimensions is not None and dimensions > vectors.shape[1]:
+            raise InvalidValue(
+                f"The vectors have {vectors.shape[1]} dimensions, not {dimensions}.",
+                param="config.dimensions",
+            )
+        vectors = vectors[:, :dimensions]
+        if self._recipe.normalize if normalize is None else normalize:
+            vectors = torch.nn.functional.normalize(vectors, dim=-1)
+        return vectors
+
+
+def _longest(recipe: Recipe, tokenizer: Any, config: Any) -> int:
+    """The longest text in tokens: the folder's word, the tokenizer's, and the model's positions."""
+    known = [recipe.longest, tokenizer.model_max_length, config.max_position_embeddings]
+    return min(limit for limit in known if limit)
