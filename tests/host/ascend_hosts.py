@@ -15,7 +15,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from recorded import sample
+from tests.host.recorded import sample
 
 Spec = dict[str, Any]
 
@@ -23,7 +23,13 @@ ROOT = "/usr/local/Ascend"
 CANN = f"{ROOT}/cann-8.5.0"
 KERNELS = f"{CANN}/opp/built-in/op_impl/ai_core/tbe/kernel"
 ATB = f"{ROOT}/nnal/atb/latest"
-UB_FILES = ("liburma.so", "liburma.so.0", "liburma_common.so", "liburma_common.so.0", "libummu.so.1")
+UB_FILES = (
+    "liburma.so",
+    "liburma.so.0",
+    "liburma_common.so",
+    "liburma_common.so.0",
+    "libummu.so.1",
+)
 
 DRIVER = sample("driver-version.info__25.3.rc1__two-fw-ranges.txt")
 FIRMWARE = "Version=7.8.0.2.212\nfirmware_version=1.0\npackage_version=25.3.rc1\n"
@@ -69,11 +75,25 @@ ENV = {
     "LANG": "en_US.UTF-8",
 }
 PACKAGES = {
-    **{"torch": "2.8.0+cpu", "torch-npu": "2.8.0", "vllm": "0.13.0+empty", "vllm-ascend": "0.13.0"},
-    **{"numpy": "1.26.4", "decorator": "5.1.1", "sympy": "1.13.1", "cffi": "1.17.1"},
-    **{"protobuf": "6.31.1", "attrs": "25.3.0", "pyyaml": "6.0.2", "pathlib2": "2.3.7"},
-    **{"scipy": "1.15.3", "requests": "2.32.3", "psutil": "7.0.0", "absl-py": "2.2.2"},
-    **{"diffusers": "0.37.1", "transformers": "4.57.3", "triton-ascend": "3.2.0"},
+    "torch": "2.8.0+cpu",
+    "torch-npu": "2.8.0",
+    "vllm": "0.13.0+empty",
+    "vllm-ascend": "0.13.0",
+    "numpy": "1.26.4",
+    "decorator": "5.1.1",
+    "sympy": "1.13.1",
+    "cffi": "1.17.1",
+    "protobuf": "6.31.1",
+    "attrs": "25.3.0",
+    "pyyaml": "6.0.2",
+    "pathlib2": "2.3.7",
+    "scipy": "1.15.3",
+    "requests": "2.32.3",
+    "psutil": "7.0.0",
+    "absl-py": "2.2.2",
+    "diffusers": "0.37.1",
+    "transformers": "4.57.3",
+    "triton-ascend": "3.2.0",
 }
 COMMON_NODES = ["davinci_manager", "hisi_hdc", "devmm_svm"]
 BOARD_NODES = ["svm0", "ts_aisle", "upgrade", "sys", "vdec", "vpc", "pngd", "venc", "log_drv"]

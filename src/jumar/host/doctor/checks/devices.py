@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from jumar.host.doctor.base import CannotLook
 from jumar.host.doctor.checks.common import check, first_lines, inside, numbers
 from jumar.host.product import card_nodes, has_npu, on_bus, product_line, product_name
 
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from jumar.host.facts import HostFacts
 
 MANAGER = "/dev/davinci_manager"
-SUPPORT = ("/dev/hisi_hdc", "/dev/devmm_svm")
+NOT_ON_950 = "/dev/devmm_svm"
+SUPPORT = ("/dev/hisi_hdc", NOT_ON_950)
 FAULTS = {"alarm", "critical"}
 
 
@@ -60,9 +62,12 @@ def manager_node_missing(facts: HostFacts) -> Iterator[Values]:
 
 @check("support-node-missing")
 def support_node_missing(facts: HostFacts) -> Iterator[Values]:
-    wanted = SUPPORT[:1] if product_line(facts) == "950" else SUPPORT
-    for node in wanted if card_nodes(facts) else ():
-        if facts.node(node) is None:
+    line = product_line(facts)
+    missing = [node for node in SUPPORT if card_nodes(facts) and facts.node(node) is None]
+    if missing == [NOT_ON_950] and line is None:
+        raise CannotLook("product", "not known, and only a 950 has no devmm_svm")
+    for node in missing:
+        if node != NOT_ON_950 or line not in ("950", None):
             yield {"node": node, "product": product_name(facts)}
 
 

@@ -113,7 +113,7 @@ def rows_of(build: str) -> str:
 def torch_npu_unlisted(facts: HostFacts) -> Iterator[Values]:
     build = facts.python.version_of("torch-npu")
     if build is not None and not pairs_of(build):
-        yield {"torch_npu": build}
+        yield here(facts)
 
 
 @check("torch-npu-end-of-life")

@@ -79,6 +79,9 @@ def visible_blank(facts: HostFacts) -> Iterator[Values]:
 def visible_bad_entry(facts: HostFacts) -> Iterator[Values]:
     for problem in problems(facts, "not-a-number"):
         yield {**shown(facts), "entry": problem.text}
+    value = facts.environ.get(VARIABLE, "")
+    if value.strip() and "" in value.split(","):
+        yield {**shown(facts), "entry": ""}
 
 
 @check("visible-duplicate")

@@ -1,0 +1,98 @@
+"""Every rule has a host on which it fires, one on which it does not, and both languages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from tests.host.ascend_hosts import LINES, healthy, inside
+from tests.host.doctor.broken_hosts import BROKEN, PURPOSES
+
+from jumar.host import open_host
+from jumar.host.doctor import examine
+from jumar.host.doctor.base import PURPOSES as ALL_PURPOSES
+from jumar.host.doctor.base import SEVERITIES
+from jumar.host.doctor.checks import CHECKS
+from jumar.host.doctor.logs import log_rules
+from jumar.host.doctor.rules import rules
+
+MakeHost = Callable[..., str]
+RULES = {rule.id: rule for rule in rules()}
+EVERYTHING = {**RULES, **{rule.id: rule for rule in log_rules()}}
+CHINESE = re.compile(r"[\u4e00-\u9fff]")
+PLACEHOLDER = re.compile(r"\{[a-z_]*\}")
+TELLS_OF_THE_PRODUCT = {"bf16-default", "chip-without-bf16", "pooling-on-310p", "id-spaces-differ"}
+"""Notes about a product, not faults: a healthy host of another line is their negative control."""
+
+
+def findings(host: str, purpose: str | None = None) -> dict[str, object]:
+    diagnosis = examine(open_host(host), purpose)  # type: ignore[arg-type]
+    return {one.id: one for root in diagnosis.findings for one in root.walk()}
+
+
+def test_rules_checks_and_broken_hosts_name_the_same_ids() -> None:
+    assert set(RULES) == set(CHECKS) == set(BROKEN)
+    assert len(RULES) == len(rules())
+    assert len(EVERYTHING) == len(rules()) + len(log_rules())
+
+
+@pytest.mark.parametrize("rule", sorted(RULES))
+def test_each_rule_fires_on_the_host_that_has_its_fault(rule: str, make_host: MakeHost) -> None:
+    found = findings(make_host(**BROKEN[rule]()), PURPOSES.get(rule))
+    assert rule in found
+    finding = found[rule]
+    for lang in ("en", "zh"):
+        said = [finding.title(lang), finding.cause(lang), *finding.evidence(lang)]
+        said += finding.fix(lang)
+        assert all(said), said
+        assert not [text for text in said if PLACEHOLDER.search(text)], said
+        assert "None" not in " ".join(said)
+
+
+@pytest.mark.parametrize("rule", sorted(RULES))
+def test_no_rule_fires_on_a_healthy_host(rule: str, make_host: MakeHost) -> None:
+    line = "310b" if rule in ("bf16-default", "id-spaces-differ") else "910b"
+    assert rule not in findings(make_host(**healthy(line)), PURPOSES.get(rule))
+
+
+@pytest.mark.parametrize("purpose", [None, *ALL_PURPOSES])
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("place", ["host", "container"])
+def test_a_healthy_machine_has_nothing_above_a_note(
+    place: str, line: str, purpose: str | None, make_host: MakeHost
+) -> None:
+    spec = healthy(line)
+    if place == "container":
+        spec = inside(spec, privileged=line == "950", shm_mb=16_384)
+    diagnosis = examine(open_host(make_host(**spec)), purpose)  # type: ignore[arg-type]
+    assert diagnosis.worst() in (None, "info")
+    assert {root.id for root in diagnosis.findings} <= TELLS_OF_THE_PRODUCT
+    assert diagnosis.unseen == ()
+
+
+@pytest.mark.parametrize("rule", sorted(EVERYTHING))
+def test_each_row_is_whole_and_bilingual(rule: str) -> None:
+    row = EVERYTHING[rule]
+    assert row.severity in SEVERITIES
+    assert row.fix
+    texts = [row.title, row.cause, *(step.say for step in row.fix if step.say is not None)]
+    for text in texts:
+        assert text.en and CHINESE.search(text.zh), text
+        assert not CHINESE.search(text.en), text
+    for reference in row.reference:
+        assert re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", reference)
+
+
+def test_after_names_rules_that_exist_and_never_goes_in_a_circle() -> None:
+    for row in EVERYTHING.values():
+        assert set(row.after) <= {*EVERYTHING, "*"}, row.id
+
+    def above(rule: str, path: tuple[str, ...] = ()) -> None:
+        assert rule not in path, (rule, path)
+        for cause in EVERYTHING[rule].after:
+            if cause != "*":
+                above(cause, (*path, rule))
+
+    for rule in EVERYTHING:
+        above(rule)
