@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jumar import catalog
-from jumar.cli.params import keys_of, metavar
 
 if TYPE_CHECKING:
     from jumar.catalog import Manifest, ModelRow
@@ -118,6 +117,8 @@ def _one(manifest: Manifest, form: str) -> None:
     if form == "json":
         _json(manifest.to_dict())
         return
+    from jumar.cli.params import keys_of, metavar
+
     head = "# " if form == "markdown" else ""
     click.echo(click.style(f"{head}{manifest.id}", bold=True) + f"\n{manifest.summary}\n")
     page = click.HelpFormatter(width=_width() if sys.stdout.isatty() else 100)

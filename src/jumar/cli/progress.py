@@ -113,20 +113,21 @@ class _Board:
         from rich.text import Text
 
         grid = Table.grid(padding=(0, 1))
+        for justify in ("left", "left", "right", "left"):
+            grid.add_column(justify=justify)
         for name, line in list(self._lines.items()):
             ended = Text("✗", style="red") if line.failed else Text("✓", style="green")
             ms = (monotonic() - line.begun) * 1e3 if line.ms is None else line.ms
             label = Text("  " * line.depth + name, style="bold" if line.ms is None else "")
             mark = self._spinner if line.ms is None else ended
-            spent = Text(milliseconds(ms), justify="right")
-            grid.add_row(mark, label, spent, _bar(line))
+            grid.add_row(mark, label, milliseconds(ms), _bar(line))
         return grid
 
 
 def _bar(line: _Line) -> Text:
     from rich.text import Text
 
-    if not line.done and not line.total:
+    if not line.done and not line.total or line.total == 1:
         return Text()
     counted = size if line.unit == "bytes" else lambda number: f"{number:g}"
     if not line.total:

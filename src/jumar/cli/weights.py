@@ -38,8 +38,9 @@ def pull(model: str, verify: bool, quiet: bool, as_json: bool) -> None:
         )
     if as_json:
         show.as_json({name: str(path) for name, path in paths.items()})
-    else:
-        click.echo("\n".join(str(path) for path in paths.values()))
+        return
+    for path in paths.values():
+        click.echo(path)
 
 
 @click.command()

@@ -68,7 +68,7 @@ def _stages(stages: list[Span], total: float) -> Table:
     scale = max(total, max(span.end for span in stages)) or 1.0
     for span in stages:
         name = Text("  " * span.depth + span.stage, style="bold")
-        if span.steps:
+        if (span.steps or 0) > 1:
             name.append(f" {span.steps} steps", style="not bold dim")
         grid.add_row(name, _bar(span, scale), milliseconds(span.ms))
     return grid
