@@ -56,7 +56,7 @@ class Site:
 
     `cut`: bytes of a file's body after which the connection is closed, once. `down_after_cut`:
     from then on every file is answered with 503. `refuses`: (status, headers) for everything.
-    `gate`: file requests wait for it.
+    `gate`: file requests wait for it. `moved`: the address that files are redirected to.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
@@ -66,6 +66,7 @@ class Site:
     down_after_cut: bool = False
     refuses: tuple[int, dict[str, str]] | None = None
     gate: threading.Event | None = None
+    moved: str = ""
     down: bool = False
     url: str = ""
 
@@ -97,6 +98,17 @@ class HubSite(Site):
         return unquote(rest.partition("/")[2]) if found else None
 
     def answer(self, request: Request) -> tuple[Answer, str | None]:
+        if request.path == f"/api/models/owner/model/tree/{COMMIT}":
+            rows = [
+                {
+                    "type": "file",
+                    "path": name,
+                    "size": len(data),
+                    "oid": hashlib.sha1(data).hexdigest(),
+                }
+                for name, data in self.files.items()
+            ]
+            return Answer.json(rows), None
         if request.path.startswith("/api/models/owner/model"):
             revision = request.path.partition("/revision/")[2] or "main"
             if revision not in ("main", COMMIT):
@@ -182,6 +194,8 @@ class Handler(BaseHTTPRequestHandler):
             answer, name = Answer(site.refuses[0], headers=site.refuses[1]), None
         elif name is not None and site.down:
             answer, name = Answer(503), None
+        elif name is not None and site.moved:
+            answer, name = Answer(302, headers={"Location": f"{site.moved}{self.path}"}), None
         if name is not None and request.range:
             answer = answer.since(int(request.range.removeprefix("bytes=").removesuffix("-")))
         self._send(answer, name)

@@ -14,7 +14,7 @@ import pytest
 from tests.runtime.weights.local_servers import ScopeSite, sha256
 
 from jumar.contracts.errors import DigestMismatch, InvalidValue, WeightsUnavailable
-from jumar.runtime.weights import ensure, ensure_all, plan, where
+from jumar.runtime.weights import Job, Progress, ensure, ensure_all, plan, where
 
 MODEL = b"weights" * 100
 SCOPE = "modelscope://owner/model"
@@ -275,6 +275,13 @@ def test_a_converter_that_fails_leaves_nothing_to_load(scope, model):
     assert (ensure(manifest, converters={"upper": upper}) / "model.txt").exists()
 
 
+def test_a_converter_that_misses_a_file_is_told_from_a_cache_that_cannot_be_written(scope, model):
+    scope.files["another.bin"] = MODEL
+    with pytest.raises(WeightsUnavailable, match="converter 'upper' failed") as caught:
+        ensure(model(SCOPE, convert="upper"), converters={"upper": upper})
+    assert "FileNotFoundError" in str(caught.value.cause)
+
+
 def test_a_converter_that_makes_nothing_is_refused(scope, model):
     scope.files["model.bin"] = MODEL
     with pytest.raises(WeightsUnavailable, match="What the converter 'upper' made"):
@@ -286,6 +293,29 @@ def test_an_unknown_converter_is_refused_before_anything_is_fetched(scope, model
         ensure(model(SCOPE, convert="uper"), converters={"upper": upper})
     assert caught.value.hint == "Did you mean 'upper'?"
     assert not scope.requests
+
+
+def test_what_the_listener_raises_is_not_taken_for_a_fault_of_the_cache(scope, model):
+    scope.files["model.bin"] = MODEL
+
+    def gone(progress: object) -> None:
+        raise BrokenPipeError("nobody reads this any more")
+
+    with pytest.raises(BrokenPipeError):
+        ensure(model(SCOPE), progress=gone)
+
+
+def test_a_listener_hears_each_step_begin_and_end_and_little_between(monkeypatch):
+    monkeypatch.setattr("jumar.runtime.weights.base.TELL_S", float("inf"))
+    heard: list[Progress] = []
+    job = Job(heard.append)
+    for what in ("first", "second"):
+        for done in range(101):
+            job.tell(what, done, 100)
+    assert [(p.what, p.done_bytes) for p in heard] == [
+        *(("first", 0), ("first", 100)),
+        *(("second", 0), ("second", 100)),
+    ]
 
 
 # Other processes

@@ -14,6 +14,7 @@ from tests.runtime.weights.local_servers import (
     Answer,
     HubSite,
     Site,
+    running,
     sha256,
 )
 
@@ -197,6 +198,18 @@ def test_the_token_is_sent_to_the_hub(site, source, model, monkeypatch):
     assert {r.headers.get("authorization") for r in site.requests} == {"Bearer hf_secret"}
 
 
+def test_files_may_lie_on_another_host_which_never_sees_the_token(site, source, model, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setenv("MODELSCOPE_API_TOKEN", "hf_secret")
+    with running(type(site)(files=site.files)) as store:
+        site.moved = store.url.replace("127.0.0.1", "localhost")
+        path = ensure(model(source))
+    assert (path / "unet/model.bin").read_bytes() == BIG
+    assert len(store.requests) == len(FILES)
+    assert "hf_secret" not in str(store.requests)
+    assert "hf_secret" in str(site.requests)
+
+
 def test_a_token_never_stands_in_an_error(site, source, model, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     monkeypatch.setenv("MODELSCOPE_API_TOKEN", "hf_secret")
@@ -206,7 +219,8 @@ def test_a_token_never_stands_in_an_error(site, source, model, monkeypatch):
     assert "hf_secret" not in str(caught.value.detail())
 
 
-def test_cancelling_leaves_a_part_that_the_next_call_resumes(site, source, model):
+def test_cancelling_leaves_a_part_that_the_next_call_resumes(site, source, model, monkeypatch):
+    monkeypatch.setattr("jumar.runtime.weights.base.TELL_S", 0)
     stop = threading.Event()
 
     def stop_inside_the_big_file(progress: Progress) -> None:
@@ -215,8 +229,14 @@ def test_cancelling_leaves_a_part_that_the_next_call_resumes(site, source, model
 
     with pytest.raises(Cancelled):
         ensure(model(source), progress=stop_inside_the_big_file, cancel=stop)
-    assert not where(model(source))[0].complete
+    row = where(model(source))[0]
+    assert not row.complete
+    assert 1 << 20 < row.size < len(BIG)
+
+    site.requests.clear()
     assert (ensure(model(source)) / "unet/model.bin").read_bytes() == BIG
+    config = len(FILES["config.json"])
+    assert [r.range for r in site.fetched("unet/model.bin")] == [f"bytes={row.size - config}-"]
 
 
 def test_an_interrupt_leaves_nothing_that_could_be_loaded(site, source, model):
@@ -270,6 +290,15 @@ def test_offline_names_what_a_snapshot_of_the_hubs_own_cache_lacks(hub, model):
     )
     with pytest.raises(WeightsUnavailable, match=r"incomplete.*unet/model\.bin"):
         ensure(wanted, offline=True)
+
+
+def test_offline_names_what_a_snapshot_lacks_where_only_the_hubs_client_knows_the_list(hub, model):
+    library = pytest.importorskip("huggingface_hub", minversion="1.20")
+    hub.files.update(FILES)
+    snapshot = Path(library.snapshot_download("owner/model", endpoint=hub.url))
+    (snapshot / "unet/model.bin").unlink()
+    with pytest.raises(WeightsUnavailable, match=r"only here in part.*unet/model\.bin"):
+        ensure(model("hf://owner/model"), offline=True)
 
 
 def test_a_pinned_snapshot_in_the_hubs_own_cache_is_not_fetched_again(hub, model):

@@ -8,6 +8,7 @@ source.fetch(folder, job)       # brings the files into `folder`, says what they
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -29,19 +30,34 @@ class Progress:
 
 Listener = Callable[[Progress], None]
 
+TELL_S = 0.1
+"""Between two reports of one step: bytes come in thousands of pieces."""
 
-@dataclass(frozen=True)
+
 class Job:
     """One call of `ensure`: who listens, and whether it is time to stop."""
 
-    listener: Listener | None = None
-    cancel: threading.Event | None = None
+    def __init__(
+        self, listener: Listener | None = None, cancel: threading.Event | None = None
+    ) -> None:
+        self._listener = listener
+        self._cancel = cancel
+        self._what = ""
+        self._told = 0.0
 
     def tell(self, what: str, done_bytes: int, total_bytes: int | None = None) -> None:
-        """Report a step, and raise Cancelled where the caller has stopped."""
+        """Report a step, and raise Cancelled where the caller has stopped.
+
+        The listener hears each step begin and end, and no more than `TELL_S` allows between.
+        """
         self.check()
-        if self.listener is not None:
-            self.listener(Progress(what, done_bytes, total_bytes))
+        now = time.monotonic()
+        if self._listener is None or (
+            what == self._what and done_bytes != total_bytes and now < self._told + TELL_S
+        ):
+            return
+        self._what, self._told = what, now
+        self._listener(Progress(what, done_bytes, total_bytes))
 
     def counter(self, what: str, before: int, total_bytes: int | None) -> Callable[[int], None]:
         """`tell` for one of several files: hears the bytes of this one, adds those before it."""
@@ -49,7 +65,7 @@ class Job:
 
     def check(self) -> None:
         """Raise Cancelled where the caller has stopped."""
-        if self.cancel is not None and self.cancel.is_set():
+        if self._cancel is not None and self._cancel.is_set():
             raise Cancelled("Stopped by the caller while weights were being fetched.")
 
 

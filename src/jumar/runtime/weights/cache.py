@@ -26,6 +26,7 @@ from jumar.runtime.weights.base import Job
 from jumar.runtime.weights.digests import hash_all, sizes
 
 MARKER = "complete.json"
+FULL = (errno.ENOSPC, errno.EDQUOT)
 WAIT_S = 0.1
 """Between two looks at a lock that another process holds."""
 
@@ -161,8 +162,10 @@ class Slot:
         try:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             yield
+        except ConnectionError:
+            raise  # of the listener (a closed pipe), never of a file
         except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            full = error.errno in FULL
             raise WeightsUnavailable(
                 f"{self.source} cannot be put into the cache {str(self.folder.parent)!r}: "
                 f"{error.strerror or error}.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from jumar.contracts.errors import DigestMismatch, WeightsUnavailable
@@ -14,14 +15,18 @@ CHUNK = 1 << 20
 
 
 def sizes(root: Path) -> dict[str, int]:
-    """Bytes of every file under `root` by relative path; of a single file, by its name."""
+    """Bytes of every file under `root` by relative path; of a single file, by its name.
+
+    Files that somebody removes meanwhile (a fetch of another process) are not counted.
+    """
     if root.is_file():
         return {root.name: root.stat().st_size}
-    return {
-        path.relative_to(root).as_posix(): path.stat().st_size
-        for path in sorted(root.rglob("*"))
-        if path.is_file()
-    }
+    found = {}
+    for path in sorted(root.rglob("*")):
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                found[path.relative_to(root).as_posix()] = path.stat().st_size
+    return found
 
 
 def sha256(path: Path, job: Job, done: int = 0, total: int | None = None) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jumar.catalog.manifest import Manifest, Weights
 from jumar.contracts.errors import (
@@ -18,13 +19,13 @@ from jumar.contracts.errors import (
     did_you_mean,
 )
 from jumar.runtime.weights.base import Fetched, Job, Listener, Source
-from jumar.runtime.weights.cache import Marker, Slot, cache_root
+from jumar.runtime.weights.cache import FULL, Marker, Slot, cache_root
 from jumar.runtime.weights.digests import compare, hash_all, missing, require, sizes
 from jumar.runtime.weights.inplace import check_in_place
 from jumar.runtime.weights.sources import source_of
 
-Converter = Callable[[Path, Path], None]
-"""As in `jumar.runtime.families.base`: a folder of fetched files, an empty folder to fill."""
+if TYPE_CHECKING:
+    from jumar.runtime.families.base import Converter
 
 TRUTH = {"": False, "0": False, "false": False, "no": False, "off": False} | dict.fromkeys(
     ("1", "true", "yes", "on"), True
@@ -65,7 +66,7 @@ def ensure(
         converters: the family's, for the manifest's `convert`.
         offline: fetch nothing; None asks JUMAR_OFFLINE (and HF_HUB_OFFLINE for hf://).
         verify: hash all files; otherwise what was checked once is trusted by its sizes.
-        progress: called with a `Progress`, many times a second.
+        progress: called with a `Progress`, about ten times a second.
         cancel: set it to stop; parts that can be resumed stay.
 
     Raises:
@@ -75,10 +76,11 @@ def ensure(
         InvalidValue: a source, converter or weights name that does not exist.
         Cancelled: `cancel` was set.
     """
+    weights = _named(manifest, name)
     return _ensure(
-        _named(manifest, name),
+        weights,
         model=manifest.id,
-        slot=Slot(cache_root(cache), _named(manifest, name)),
+        slot=Slot(cache_root(cache), weights),
         base=base,
         converters=converters or {},
         offline=offline,
@@ -260,9 +262,11 @@ def _converted(convert: Converter, given: Path, made: Path, weights: Weights, jo
     made.mkdir()
     try:
         convert(given, made)
-    except (JumarError, OSError):
+    except JumarError:
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in FULL:
+            raise
         raise WeightsUnavailable(
             f"The converter {weights.convert!r} failed on {weights.source}.",
             hint="The fetched files may be of another version than the converter knows.",

@@ -78,7 +78,7 @@ class HuggingFace:
             # Newer versions know the whole list of files, and name those that are missing.
             if offline and getattr(error, "snapshot_path", None):
                 raise WeightsUnavailable(
-                    f"{self.text} is only here in part, and fetching is forbidden.",
+                    f"{self.text} is only here in part, and fetching is forbidden. {error}",
                     hint="Bring the whole snapshot, or go online once: 'jumar models pull'.",
                 ) from error
             return None
