@@ -76,13 +76,15 @@ def make_host(
     holders: Mapping[str, list[dict[str, Any]]] | None = None,
     listeners: list[dict[str, Any]] | None = None,
     failures: Mapping[str, str] | None = None,
+    listings: Mapping[str, str] | None = None,
     complete: bool = True,
 ) -> str:
     """Write a recorded host into a new folder below `folder` and return its path.
 
     `npu_smi`, the values of `commands`, `files` and `env` are texts or names of samples.
-    `commands` is by command line ("npu-smi info -m"), `nodes` by name below /dev (a mapping gives
-    other facts than HwHiAiUser's 0660), `failures` by question ("run npu-smi info", "list /dev").
+    `commands` is by command line ("npu-smi info -m"), `listings` ("ls -l") by folder, `nodes` by
+    name below /dev (a mapping gives other facts than HwHiAiUser's 0660), `failures` by question
+    ("run npu-smi info", "list /dev").
     """
     host = folder / f"host{len(list(folder.glob('host*')))}"
     (host / "commands").mkdir(parents=True)
@@ -95,6 +97,10 @@ def make_host(
         file = host / "files" / path.lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text_of(content), encoding="utf-8")
+    for path, listing in (listings or {}).items():
+        file = host / "listings" / f"{path.lstrip('/')}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text_of(listing), encoding="utf-8")
     told: dict[str, Any] = {path: {"link": target} for path, target in (links or {}).items()}
     told.update({path: {"kind": "directory"} for path in ["/dev", "/proc", *directories]})
     chosen = nodes if isinstance(nodes, Mapping) else {name: {} for name in nodes}

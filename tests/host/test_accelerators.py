@@ -167,3 +167,12 @@ def test_the_cpu_has_what_its_container_leaves_it(make_host: MakeHost) -> None:
     )
     (cpu,) = accelerators(open_host(host))
     assert (cpu.total_mb, cpu.free_mb, cpu.label) == (8192, 8192, "cpu")
+
+
+def test_a_slice_of_a_card_is_not_missed_for_the_file_of_a_whole_card(make_host: MakeHost) -> None:
+    nodes = ["vdavinci100", "davinci_manager", "devmm_svm", "hisi_hdc"]
+    facts = {"npu_smi": "npu-smi-info__A3__25.2.0__two-npu-four-chips.txt", "env": READY}
+    cards = npus(make_host(**facts, nodes=nodes, packages=TORCH))
+    assert {card.reasons for card in cards} == {()}
+    (alone,) = npus(make_host(nodes=nodes, env=READY, packages=TORCH))
+    assert (alone.name, alone.status, alone.ids) == ("Ascend vNPU /dev/vdavinci100", "unknown", {})

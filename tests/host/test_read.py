@@ -148,6 +148,31 @@ def test_device_files_are_sorted_by_number_and_know_who_may_open_them(
     assert all(node.usable for node in open_host(make_host(nodes=nodes, process=member)).nodes)
 
 
+def test_a_pasted_listing_of_dev_tells_which_nodes_there_are(make_host: MakeHost) -> None:
+    long = open_host(
+        make_host(
+            listings={"/dev": "ls-l-dev__910B__hisi_hdc-devmm_svm.txt"},
+            complete=False,
+        )
+    )
+    assert [(n.path, n.kind, n.mode, n.owner) for n in long.nodes] == [
+        ("/dev/devmm_svm", "char", 0o660, "HwHiAiUser"),
+        ("/dev/hisi_hdc", "char", 0o660, "HwHiAiUser"),
+    ]
+    assert long.sees("nodes")
+    text = (
+        "total 0\n"
+        "crw-rw---- 1 HwHiAiUser HwHiAiUser 236, 3 Jan  1 01:01 davinci3\n"
+        "lrwxrwxrwx 1 root root 12 Jan 1 2025 hisi_hdc -> char/hdc\n"
+        "drwxrwxrwt 2 root root 40 Jan 1 01:01 shm\n"
+    )
+    dated = open_host(make_host(listings={"/dev": text}, complete=False))
+    assert [(node.number, node.mode) for node in dated.nodes] == [(3, 0o660)]
+    assert dated.paths["/dev/shm"].mode == 0o777
+    short = make_host(listings={"/dev": "davinci0\ndavinci1\n"}, complete=False)
+    assert "not recorded" in open_host(short).unseen["nodes./dev/davinci0"]
+
+
 @pytest.mark.parametrize(
     ("table", "nodes", "phy"),
     [

@@ -138,7 +138,7 @@ def test_a_record_gives_the_same_facts_as_the_machine_but_for_what_was_removed(
     assert recorded["user"] == {
         **live["user"],
         "name": "user1001",
-        "group_names": ["user0", "docker"],
+        "group_names": ("user0", "docker"),
         "home": f"/home/{REMOVED}",
     }
     assert [node["owner"] for node in recorded["nodes"]] == ["HwHiAiUser", "user1002", "HwHiAiUser"]

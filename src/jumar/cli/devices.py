@@ -119,8 +119,8 @@ def _print_notes(
         click.secho(f"npu-smi: {warning}", fg="yellow", err=True)
     if facts.npu_smi.error is not None and facts.nodes:
         click.secho(f"npu-smi: {facts.npu_smi.error.text}", fg="yellow", err=True)
-    for line in facts.unread:
-        click.secho(f"not understood ({line.where}): {line.line}", fg="yellow", err=True)
+    for unread in facts.unread:
+        click.secho(f"not understood ({unread.where}): {unread.line}", fg="yellow", err=True)
     if not explain:
         return
     for device in devices:

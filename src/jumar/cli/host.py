@@ -38,7 +38,7 @@ def show(host: str | None, as_json: bool) -> None:
 
 @command.command()
 @click.argument("out", type=click.Path(path_type=Path))
-@click.option("--host", metavar="FILE", help="Record anew from a recorded machine.", hidden=True)
+@click.option("--host", metavar="FILE", help="Clean a record that was packed by hand.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 def snapshot(out: Path, host: str | None, as_json: bool) -> None:
     """Record this machine into OUT (a .tar.gz), without secrets, addresses and serial numbers."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from jumar.host.product import card_nodes
 from jumar.host.visibility import VARIABLE, Visibility, read_visibility
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def _health(facts: HostFacts, card: Card) -> Iterator[str]:
 
 
 def _device_file(facts: HostFacts, card: Card) -> Iterator[str]:
-    if card.node is None or not facts.sees("nodes"):
+    if card.node is None or not facts.sees("nodes") or _is_virtual(facts):
         return
     node = facts.node(card.node)
     if node is None:
@@ -147,6 +148,11 @@ def _device_file(facts: HostFacts, card: Card) -> Iterator[str]:
     elif node.usable is False:
         mode = "" if node.mode is None else f", {node.mode:04o}"
         yield f"this user may not open {card.node} ({node.owner}:{node.group}{mode})"
+
+
+def _is_virtual(facts: HostFacts) -> bool:
+    """Whether the cards are slices (vNPU): their files, ``/dev/vdavinciN``, count otherwise."""
+    return any(node.path.startswith("/dev/vdavinci") for node in facts.nodes)
 
 
 def _manager_files(facts: HostFacts, card: Card) -> Iterator[str]:
@@ -185,17 +191,17 @@ def _nodes_only(facts: HostFacts) -> Iterator[Accelerator]:
     """Device files without a card in npu-smi: they exist, and nothing more is known of them."""
     error = facts.npu_smi.error
     why = facts.unseen.get("npu_smi") or (error.text.splitlines()[0] if error else "no card listed")
-    for node in facts.nodes:
-        if node.path.startswith("/dev/davinci") and node.number is not None:
-            yield Accelerator(
-                kind="npu",
-                name="Ascend NPU",
-                label=None,
-                status="unknown",
-                held_by=tuple(f"{one.name} (pid {one.pid})" for one in node.holders or ()),
-                reasons=(f"npu-smi cannot tell: {why}", *_npu_needs(facts)),
-                ids={"phy_id": node.number},
-            )
+    for node in card_nodes(facts):
+        virtual = node.path.startswith("/dev/v")
+        yield Accelerator(
+            kind="npu",
+            name=f"Ascend {'vNPU' if virtual else 'NPU'} {node.path}",
+            label=None,
+            status="unknown",
+            held_by=tuple(f"{one.name} (pid {one.pid})" for one in node.holders or ()),
+            reasons=(f"npu-smi cannot tell: {why}", *_npu_needs(facts)),
+            ids={} if virtual else {"phy_id": node.number},
+        )
 
 
 def _gpus(facts: HostFacts) -> Iterator[Accelerator]:

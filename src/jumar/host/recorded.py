@@ -7,6 +7,7 @@
     environ.txt      the environment, as ``env`` prints it ("environ" of host.json wins)
     files/etc/…      contents of files, at their resolved paths
     commands/…       what programs printed; a file's name is the command line + ".txt"
+    listings/dev.txt ``ls -l /dev`` (or ``ls /dev``), and so for any other folder
 
 `docs/host.md` describes every key. A question that the record does not answer raises
 `NotRecordedError`, unless ``host.json`` says ``"complete": true``: then what is not there did not
@@ -23,13 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.contracts.errors import InvalidInput
 from jumar.host.facts import Holder, PathFact, Port
+from jumar.host.parse.listing import read_listing
 from jumar.host.source import READ_LIMIT, NotRecordedError, Ran, follow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 FORMAT = 1
-PARTS = ("host.json", "paths.json", "environ.txt", "files", "commands")
+PARTS = ("host.json", "paths.json", "environ.txt", "files", "commands", "listings")
 MEMBER_LIMIT, TOTAL_LIMIT = 16 << 20, 256 << 20
 
 
@@ -44,10 +46,13 @@ class RecordedSource:
             if key.startswith("commands/")
         }
         self._host = _object(name, "host.json", texts)
-        self._paths: dict[str, dict[str, Any]] = {
-            path: {"kind": entry} if isinstance(entry, str) else entry
-            for path, entry in _object(name, "paths.json", texts).items()
-        }
+        self._listed: set[str] = set()
+        self._paths: dict[str, dict[str, Any]] = {}
+        for key, text in texts.items():
+            if key.startswith("listings/"):
+                self._list(f"/{key[9:].removesuffix('.txt')}", text)
+        for path, entry in _object(name, "paths.json", texts).items():
+            self._paths[path] = {"kind": entry} if isinstance(entry, str) else entry
         self._files = {
             follow(f"/{key[6:]}", self.readlink)[0]: text
             for key, text in texts.items()
@@ -167,9 +172,16 @@ class RecordedSource:
             raise OSError(why)
 
     def _absent(self, path: str, real: str) -> OSError:
-        if self._complete or self._paths.get(real, {}).get("kind") == "missing":
+        told = self._complete or self._paths.get(real, {}).get("kind") == "missing"
+        if told or (posixpath.dirname(real) in self._listed and real not in self._paths):
             return FileNotFoundError(f"{path}: no such file or folder")
         return NotRecordedError(f"not recorded: {path}")
+
+    def _list(self, folder: str, text: str) -> None:
+        """A pasted ``ls``: the folder holds nothing else."""
+        self._listed.add(folder)
+        self._paths[folder] = {"kind": "directory"}
+        self._paths.update(read_listing(folder, text))
 
     def _implied_folders(self) -> dict[str, set[str]]:
         """Every folder above a file or path that exists, with the names in it."""

@@ -43,7 +43,7 @@ RULES: tuple[tuple[str, str], ...] = (
     ("MAC address", r"(?i)\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b"),
     ("container id", r"\b[0-9a-f]{64}\b"),
     ("account name", r"(?P<keep>/home/)(?!HwHiAiUser\b)[^/\s:;,'\"]+"),
-    ("mail address", r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"),
+    ("mail address", r"(?<![/\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"),
 )
 """Kind of what is removed, and its pattern; a group `keep` stays."""
 COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in RULES)
