@@ -84,6 +84,7 @@ def test_the_page_asks_nobody_for_anything(everything: list[RunReport]) -> None:
     html = as_html([(Path("x"), one) for one in everything])
     without_data = re.sub(r'"data:[^"]*"', "", html)
     assert "//" not in without_data
+    assert "default-src 'none'" in html
     assert "@import" not in html
     assert "url(" not in html
     parsed = Page(html)

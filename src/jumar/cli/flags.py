@@ -175,6 +175,8 @@ def _option(args: Sequence[str], *names: str) -> str | None:
         name, sign, value = arg.partition("=")
         if name in names:
             return value if sign else next(iter(args[place + 1 :]), None)
+        if arg[:2] in names and arg[1:2] != "-":  # -mNAME
+            return arg[2:]
     return None
 
 

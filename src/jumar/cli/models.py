@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jumar.catalog import Manifest, ModelRow
 
 _TIERS = ("all", "core", "adjacent", "experimental")
+_LEAST = 24
 _DEVICES = ("cpu", "cuda", "npu")
 _COLOURS = {"validated": "green", "emulated": "yellow", "wired": "cyan", "unknown": None}
 
@@ -86,7 +87,10 @@ def _width() -> int:
 
 
 def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room or room < 20 else text[: room - 1].rstrip() + "…"
+    """As much of a summary as fits; nothing where that would be a word or two."""
+    if room < _LEAST:
+        return ""
+    return text if len(text) <= room else text[: room - 1].rstrip() + "…"
 
 
 def _statuses(row: ModelRow) -> list[str]:

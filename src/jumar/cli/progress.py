@@ -127,7 +127,7 @@ class _Board:
 def _bar(line: _Line) -> Text:
     from rich.text import Text
 
-    if not line.done and not line.total or line.total == 1:
+    if line.total == 1 or not (line.done or line.total):
         return Text()
     counted = size if line.unit == "bytes" else lambda number: f"{number:g}"
     if not line.total:

@@ -14,9 +14,8 @@ from typing import Any
 
 from jumar.contracts.results import Artifact, RunReport
 from jumar.reporting.files import Found
-from jumar.reporting.table import describe
 from jumar.reporting.timeline import Span, fell_back, spans, total_ms, was_tried
-from jumar.reporting.units import milliseconds, size
+from jumar.reporting.units import describe, milliseconds, size
 from jumar.reporting.vectors import rows_of, similarities
 
 EMBED_LIMIT = 64_000_000

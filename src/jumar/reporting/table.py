@@ -11,7 +11,7 @@ from rich.text import Text
 
 from jumar.contracts.results import Artifact, BackendAttempt, RunReport
 from jumar.reporting.timeline import Span, fell_back, spans, total_ms, was_tried
-from jumar.reporting.units import milliseconds, size
+from jumar.reporting.units import describe, milliseconds, size
 
 _BAR = 32
 _LEFT_EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -132,21 +132,3 @@ def _artifacts(artifacts: list[Artifact]) -> Table:
             shown.append(f"\n{artifact.text}", style="italic")
         grid.add_row(artifact.kind, shown, describe(artifact))
     return grid
-
-
-def describe(artifact: Artifact) -> str:
-    """Size and shape of an artifact: `256 × 256 · 23.1 kB`."""
-    parts = []
-    if artifact.width and artifact.height:
-        parts.append(f"{artifact.width} × {artifact.height}")
-    if artifact.num_frames:
-        parts.append(f"{artifact.num_frames} frames")
-    if artifact.duration_s is not None:
-        parts.append(f"{artifact.duration_s:.2f} s")
-    if artifact.sample_rate:
-        parts.append(f"{artifact.sample_rate / 1e3:g} kHz")
-    if artifact.fps:
-        parts.append(f"{artifact.fps:g} fps")
-    if artifact.size_bytes is not None:
-        parts.append(size(artifact.size_bytes))
-    return " · ".join(parts)

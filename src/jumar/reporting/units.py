@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jumar.contracts.results import Artifact
+
 
 def milliseconds(ms: float) -> str:
     """`0.4 ms`, `85 ms`, `1.24 s`, `2 min 05 s`."""
@@ -23,3 +28,21 @@ def size(count: float) -> str:
         if count >= scale:
             return f"{count / scale:.3g} {unit}"
     return f"{count:.0f} B"
+
+
+def describe(artifact: Artifact) -> str:
+    """Size and shape of an artifact: `256 × 256 · 23.1 kB`."""
+    parts = []
+    if artifact.width and artifact.height:
+        parts.append(f"{artifact.width} × {artifact.height}")
+    if artifact.num_frames:
+        parts.append(f"{artifact.num_frames} frames")
+    if artifact.duration_s is not None:
+        parts.append(f"{artifact.duration_s:.2f} s")
+    if artifact.sample_rate:
+        parts.append(f"{artifact.sample_rate / 1e3:g} kHz")
+    if artifact.fps:
+        parts.append(f"{artifact.fps:g} fps")
+    if artifact.size_bytes is not None:
+        parts.append(size(artifact.size_bytes))
+    return " · ".join(parts)
