@@ -1,7 +1,7 @@
 """Sound files in and out, through the FFmpeg libraries that PyAV brings.
 
-    sound = decode("talk.m4a", rate=16_000, param="audio")   # mono float32, notes on what changed
-    draft = encode(samples, 24_000, "flac")                  # equal samples give equal bytes
+sound = decode("talk.m4a", rate=16_000, param="audio")   # mono float32, notes on what changed
+draft = encode(samples, 24_000, "flac")                  # equal samples give equal bytes
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ def resample(samples: np.ndarray, own_rate: int, rate: int) -> np.ndarray:
     """float32 [n] at `own_rate` → float32 [about n * rate / own_rate] (libswresample)."""
     import numpy as np
 
-    return np.concatenate(list(_resampled(iter([samples]), own_rate, rate)))
+    whole: np.ndarray = np.concatenate(list(_resampled(iter([samples]), own_rate, rate)))
+    return whole
 
 
 def encode(samples: np.ndarray, rate: int, name: str) -> Draft:

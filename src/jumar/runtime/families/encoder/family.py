@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from jumar.catalog.resolution import ResolvedRequest
@@ -17,7 +19,7 @@ class Encoder:
 
     name = "encoder"
     requires = ("torch", "transformers", "tokenizers", "numpy")
-    converters: dict[str, Converter] = {}
+    converters: Mapping[str, Converter] = MappingProxyType({})
 
     def refuses(self, placement: Placement) -> str | None:
         """None: transformers runs wherever torch does."""

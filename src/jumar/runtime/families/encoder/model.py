@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from jumar.contracts.errors import InvalidModelOutput, InvalidValue, WeightsUnavailable
+from jumar.contracts.errors import InvalidModelOutput, InvalidValue
 from jumar.runtime.families.base import Draft, LoadPlan
+from jumar.runtime.families.checkpoint import model_and_tokenizer
 from jumar.runtime.families.encoder.batches import batches
 from jumar.runtime.families.encoder.recipe import Recipe
-from jumar.runtime.families.precision import torch_dtype
 from jumar.runtime.run import Run
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
+
+MOST_TEXTS = 32
+"""Texts of a batch, where nobody says."""
 
 MOST_TOKENS = 16_384
 """Tokens of a batch with its padding: what keeps the memory of long texts within bounds."""
@@ -24,20 +27,16 @@ class EncoderModel:
     """A tokenizer, an `AutoModel`, and the recipe that its folder has."""
 
     def __init__(self, plan: LoadPlan) -> None:
-        from transformers import AutoModel, AutoTokenizer
+        from transformers import AutoModel
 
         folder = plan.weights["model"]
         self._recipe = Recipe.read(folder)
-        dtype = torch_dtype(plan.config.get("dtype"), plan.placement)
-        try:
-            model = AutoModel.from_pretrained(folder, dtype=dtype, local_files_only=True)
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        except (OSError, ValueError, KeyError) as error:
-            raise WeightsUnavailable(f"{folder} holds no encoder of transformers.") from error
-        self._model: Any = model.to(plan.placement.torch_device).eval()
+        self._model, tokenizer = model_and_tokenizer(
+            AutoModel, folder, plan.config.get("dtype"), plan.placement, unused=("pooler",)
+        )
         self._padding = tokenizer.pad_token_id or 0
         self._tokenizer: Any = tokenizer.backend_tokenizer
-        self._longest = _longest(self._recipe, tokenizer, model.config)
+        self._longest = _longest(self._recipe, tokenizer, self._model)
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self._longest)
 
@@ -74,13 +73,12 @@ class EncoderModel:
         with run.stage("tokenize"):
             tokens = self._tokens(run.inputs["texts"], run)
         with run.stage("encode"):
-            done, rows = 0, {}
+            rows: dict[int, np.ndarray] = {}
             lengths = [len(each) for each in tokens]
-            for group in batches(lengths, run.config["batch_size"], MOST_TOKENS):
+            for group in batches(lengths, run.config["batch_size"] or MOST_TEXTS, MOST_TOKENS):
                 vectors = self._vectors([tokens[place] for place in group], run)
                 rows.update(zip(group, vectors, strict=True))
-                done += len(group)
-                run.step(done, len(tokens))
+                run.step(len(rows), len(tokens))
             result: np.ndarray = np.stack([rows[place] for place in range(len(tokens))])
         if not np.isfinite(result).all():
             raise InvalidModelOutput("The encoder answered with NaN or infinity.")
@@ -92,7 +90,7 @@ class EncoderModel:
 
     def _tokens(self, texts: Sequence[str], run: Run) -> list[list[int]]:
         """The ids of each text. What is cut off at the model's longest is said, not refused."""
-        found = self._tokenizer.encode_batch([self._recipe.prompt + text for text in texts])
+        found = self._tokenizer.encode_batch([self._recipe.written(text) for text in texts])
         lost = {
             place: sum(len(rest.ids) - self._added for rest in each.overflowing)
             for place, each in enumerate(found)
@@ -147,7 +145,12 @@ class EncoderModel:
         return vectors
 
 
-def _longest(recipe: Recipe, tokenizer: Any, config: Any) -> int:
+def _longest(recipe: Recipe, tokenizer: Any, model: Any) -> int:
     """The longest text in tokens: the folder's word, the tokenizer's, and the model's positions."""
-    known = [recipe.longest, tokenizer.model_max_length, config.max_position_embeddings]
-    return min(limit for limit in known if limit)
+    positions = getattr(model.config, "max_position_embeddings", None)
+    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    before = getattr(table, "padding_idx", None)  # RoBERTa counts positions from after the padding
+    if positions and before is not None:
+        positions -= before + 1
+    known = [recipe.longest, tokenizer.model_max_length, positions]
+    return min(int(limit) for limit in known if limit)

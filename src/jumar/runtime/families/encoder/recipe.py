@@ -51,7 +51,7 @@ POOLING: dict[str, Pool] = {
     "mean_sqrt_len_tokens": _mean_sqrt_len,
     "lasttoken": _last,
 }
-"""By the name after `pooling_mode_`. States are float32 [n, tokens, dim], the mask [n, tokens, 1]."""
+"""By the name after `pooling_mode_`: float32 states [n, tokens, dim], mask [n, tokens, 1]."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class Recipe:
     normalize: bool = False
     longest: int | None = None
     prompt: str = ""
+    lower: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> Recipe:
@@ -85,7 +86,13 @@ class Recipe:
             normalize="Normalize" in kinds,
             longest=transformer.get("max_seq_length"),
             prompt=prompt,
+            lower=bool(transformer.get("do_lower_case")),
         )
+
+    def written(self, text: str) -> str:
+        """The text as the tokenizer is to have it."""
+        text = self.prompt + text
+        return text.lower() if self.lower else text
 
     def pool(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Hidden states [n, tokens, dim] and mask [n, tokens] → float32 [n, dim * poolings]."""

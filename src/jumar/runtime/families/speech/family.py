@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jumar.catalog.resolution import ResolvedRequest
@@ -11,7 +13,7 @@ from jumar.devices.base import Placement
 from jumar.runtime.families.base import Converter, LoadPlan
 from jumar.runtime.families.sound import check_rate
 from jumar.runtime.families.speech import text
-from jumar.runtime.families.speech.voice import RATE, Voice
+from jumar.runtime.families.speech.voice import FORMAT, RATE, Voice
 from jumar.runtime.run import Run
 
 
@@ -20,7 +22,7 @@ class Speech:
 
     name = "speech"
     requires = ("hibari", "onnxruntime", "numpy", "av")
-    converters: dict[str, Converter] = {}
+    converters: Mapping[str, Converter] = MappingProxyType({})
 
     def refuses(self, placement: Placement) -> str | None:
         """Anything but the CPU: the library opens its graphs with that provider only."""
@@ -46,7 +48,8 @@ class Speech:
             raise InvalidInput(
                 "There is nothing to say: the prompt has no letter and no digit.", param="prompt"
             )
-        check_rate(request.config.get("sample_rate") or RATE, request.config["response_format"])
+        config = request.config
+        check_rate(config["sample_rate"] or RATE, config["response_format"] or FORMAT)
         return {**request.inputs, "prompt": text.readable(prompt)}
 
     def load(self, plan: LoadPlan, run: Run) -> Voice:

@@ -58,9 +58,7 @@ def in_parts(text: str, known: Callable[[str], bool]) -> tuple[str, list[str]]:
         if len(word) <= LONGEST_WORD or known(word):
             return word
         cut.append(word)
-        return " ".join(
-            word[at : at + LONGEST_WORD] for at in range(0, len(word), LONGEST_WORD)
-        )
+        return " ".join(word[at : at + LONGEST_WORD] for at in range(0, len(word), LONGEST_WORD))
 
     return _WORD.sub(shorten, text), cut
 
@@ -87,7 +85,7 @@ def named(characters: list[str], limit: int = 12) -> str:
 @cache
 def _reading(character: str) -> str | None:
     """What is given to the reader for it; None for a letter or digit that has no sound."""
-    if character.isascii() and character.isprintable() or character.isspace():
+    if (character.isascii() and character.isprintable()) or character.isspace():
         return character
     if character in _READ_AS_WORDS:
         return character

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 RATE = 24_000
 """Samples per second of every hibari voice."""
 
+FORMAT = "wav"
+"""Of the file, where nobody says."""
+
 LONGEST_PIECE = 400
 """Phonemes that are spoken at once, hibari's own MAX_PHONEMES: the graph's time and memory grow
 with the square, and hibari cuts at commas only."""
@@ -38,7 +41,7 @@ class Voice:
 
         try:
             self._hibari: Any = Hibari(model=str(graph), threads=1)
-        except Exception as error:  # noqa: BLE001  onnxruntime's errors share no base but this
+        except Exception as error:  # onnxruntime's errors share no other base
             raise WeightsUnavailable(f"{graph} is no ONNX graph that can be opened.") from error
         names = {given.name for given in self._hibari.sess.get_inputs()}
         if names != {"ids", "speed"}:
@@ -54,19 +57,19 @@ class Voice:
         """
         import numpy as np
 
-        seed = run.config.get("seed")
-        if seed is None:
-            seed = run.config["seed"] = secrets.randbelow(2**31)
+        config = run.config
+        if config["seed"] is None:
+            config["seed"] = secrets.randbelow(2**31)
         with run.stage("read"):
             pieces = list(self._read(run))
         with run.stage("speak"):
-            noise = np.random.default_rng(seed)
+            noise = np.random.default_rng(config["seed"])
             samples = np.concatenate(list(self._speak(pieces, noise, run)))
-        rate = run.config.get("sample_rate") or RATE
+        rate = config["sample_rate"] or RATE
         if rate != RATE:
             with run.stage("resample"):
                 samples = resample(samples, RATE, rate)
-        return [encode(samples, rate, run.config["response_format"])]
+        return [encode(samples, rate, config["response_format"] or FORMAT)]
 
     def close(self) -> None:
         """Drop the graph and the tables."""
@@ -95,10 +98,9 @@ class Voice:
         """float32 [n] per piece; the noise goes on from piece to piece, as in hibari itself."""
         import numpy as np
 
+        speed = run.config["speed"] or 1.0
         for done, phonemes in enumerate(pieces, 1):
-            samples = self._hibari.from_ids(
-                self._hibari.ids(phonemes), run.config["speed"], noise
-            )
+            samples = self._hibari.from_ids(self._hibari.ids(phonemes), speed, noise)
             if not np.isfinite(samples).all():
                 raise InvalidModelOutput("The voice made samples that are NaN or infinite.")
             if any(c.isalpha() for c in phonemes) and np.abs(samples).max(initial=0) < QUIETEST:

@@ -1,8 +1,8 @@
 """Where in a sound somebody speaks, and in which windows that is transcribed.
 
-    detect = Silero(path)
-    spans = speech(detect(samples))                 # [(0.32, 2.91), (4.93, 7.1)] seconds
-    windows = pack(spans, likely, 30.0)             # cut at pauses, none longer than 30 s
+detect = Silero(path)
+spans = speech(detect(samples))                 # [(0.32, 2.91), (4.93, 7.1)] seconds
+windows = pack(spans, likely, 30.0)             # cut at pauses, none longer than 30 s
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Silero:
             self._session = onnxruntime.InferenceSession(
                 str(graph), options, providers=["CPUExecutionProvider"]
             )
-        except Exception as error:  # noqa: BLE001  onnxruntime's errors share no base but this
+        except Exception as error:  # onnxruntime's errors share no other base
             raise WeightsUnavailable(f"{graph} is no ONNX graph that can be opened.") from error
         found = {given.name: given.shape for given in self._session.get_inputs()}
         frame = found.get("input", [None])[-1]
@@ -77,32 +77,34 @@ class Silero:
         import numpy as np
 
         count = -(-len(samples) // FRAME)
-        padded = np.zeros(_CONTEXT + count * FRAME, np.float32)
+        padded: np.ndarray = np.zeros(_CONTEXT + count * FRAME, np.float32)
         padded[_CONTEXT : _CONTEXT + len(samples)] = samples
         windows = np.lib.stride_tricks.sliding_window_view(padded, _CONTEXT + FRAME)[::FRAME]
-        hidden = cell = np.zeros(_STATE, np.float32)
-        found = [np.zeros(0, np.float32)]
+        state: np.ndarray = np.zeros(_STATE, np.float32)
+        hidden = cell = state
+        found: list[np.ndarray] = [np.zeros(0, np.float32)]
         for first in range(0, count, _BLOCK):
             block = np.ascontiguousarray(windows[first : first + _BLOCK])
-            likely, hidden, cell = self._session.run(
+            part, hidden, cell = self._session.run(
                 ["speech_probs", "hn", "cn"], {"input": block, "h": hidden, "c": cell}
             )
-            found.append(likely.reshape(-1))
-        likely = np.concatenate(found)
+            found.append(part.reshape(-1))
+        likely: np.ndarray = np.concatenate(found)
         if not np.isfinite(likely).all():
             raise InvalidModelOutput("The voice activity detector answered with NaN.")
         return likely
 
 
 def loudness(samples: np.ndarray) -> np.ndarray:
-    """Root mean square of each frame, float32 [n / 512]: where to cut if nothing better is known."""
+    """Root mean square of each frame, float32 [n / 512]: says where to cut, for want of better."""
     import numpy as np
 
     count = -(-len(samples) // FRAME)
-    padded = np.zeros(count * FRAME, np.float32)
+    padded: np.ndarray = np.zeros(count * FRAME, np.float32)
     padded[: len(samples)] = samples
     power = np.square(padded.reshape(count, FRAME)).mean(axis=1)
-    return np.sqrt(power)
+    root: np.ndarray = np.sqrt(power)
+    return root
 
 
 def speech(likely: np.ndarray, rules: Rules | None = None) -> list[Span]:

@@ -66,7 +66,7 @@ def _sharpened(attention: np.ndarray) -> np.ndarray:
     """[heads, n, frames] → float64 [n, frames], high where a position listens."""
     import numpy as np
 
-    weights = attention.astype(np.float64)
+    weights: np.ndarray = attention.astype(np.float64)
     weights /= weights.sum(axis=-1, keepdims=True)
     spread = weights.std(axis=-2, keepdims=True)
     weights = (weights - weights.mean(axis=-2, keepdims=True)) / np.maximum(spread, 1e-12)
@@ -101,7 +101,7 @@ def _entries(total: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """Walk back from the last corner."""
     import numpy as np
 
-    entered = np.zeros(rows, int)
+    entered: np.ndarray = np.zeros(rows, int)
     i, j = rows - 1, columns - 1
     while i > 0:
         left = total[i + j - 1, i] if j else np.inf

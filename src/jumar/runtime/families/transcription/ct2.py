@@ -1,4 +1,4 @@
-"""Whisper from CTranslate2's format (`model.bin`, `config.json`, `tokenizer.json`) to transformers'.
+"""Whisper from CTranslate2's format to transformers'.
 
 A `model.bin` of version 6 is: version u32, specification's name, its revision u32, number of
 variables u32; per variable its name, rank u8, dimensions u32 each, type u8, bytes u32, data; then
@@ -81,7 +81,9 @@ def ct2_whisper(source: Path, target: Path) -> None:
     _check_settings(variables)
     tensors = {f"model.{name}": array for name, array in _renamed(variables)}
     if variables:
-        raise WeightsUnavailable(f"model.bin has unknown variables: {', '.join(sorted(variables))}.")
+        raise WeightsUnavailable(
+            f"model.bin has unknown variables: {', '.join(sorted(variables))}."
+        )
     _save(tensors, source, target)
 
 
@@ -166,9 +168,7 @@ def _renamed(variables: Arrays) -> Iterator[tuple[str, np.ndarray]]:
                 yield from _taken(variables, full, f"{side}/layer_{index}/{own}")
 
 
-def _taken(
-    variables: Arrays, names: str | list[str], own: str
-) -> Iterator[tuple[str, np.ndarray]]:
+def _taken(variables: Arrays, names: str | list[str], own: str) -> Iterator[tuple[str, np.ndarray]]:
     """One matrix, or a weight and a bias; stacked ones are cut into equal parts."""
     import numpy as np
 
@@ -185,7 +185,9 @@ def _taken(
         if array is None:
             raise WeightsUnavailable(f"model.bin has no {own}/{own_names[0]}.")
         if array.dtype.kind != "f":
-            raise WeightsUnavailable(f"{own} in model.bin is quantised; float16 or float32 is needed.")
+            raise WeightsUnavailable(
+                f"{own} in model.bin is quantised; float16 or float32 is needed."
+            )
         for name, piece in zip(names, np.split(array, len(names)), strict=True):
             if part == "bias" and name.endswith("k_proj"):
                 _is_zero(piece, own)

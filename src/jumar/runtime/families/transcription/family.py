@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from jumar.catalog.resolution import ResolvedRequest
@@ -23,7 +25,7 @@ class Transcription:
 
     name = "transcription"
     requires = ("torch", "transformers", "tokenizers", "safetensors", "onnxruntime", "numpy", "av")
-    converters: dict[str, Converter] = {"ct2_whisper": ct2_whisper}
+    converters: Mapping[str, Converter] = MappingProxyType({"ct2_whisper": ct2_whisper})
 
     def refuses(self, placement: Placement) -> str | None:
         """None: transformers runs wherever torch does."""

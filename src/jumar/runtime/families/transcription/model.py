@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jumar.contracts.errors import InvalidValue, WeightsUnavailable
+from jumar.contracts.errors import InvalidValue
 from jumar.runtime.families.base import Draft, LoadPlan
-from jumar.runtime.families.precision import torch_dtype
+from jumar.runtime.families.checkpoint import model_and_tokenizer
 from jumar.runtime.families.sound import Sound
 from jumar.runtime.families.transcription.activity import (
     BETWEEN_WORDS,
@@ -36,24 +36,18 @@ class Whisper:
     """
 
     def __init__(self, plan: LoadPlan) -> None:
-        from transformers import (
-            AutoTokenizer,
-            WhisperFeatureExtractor,
-            WhisperForConditionalGeneration,
-        )
+        from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
 
         folder, detector = plan.weights["model"], plan.weights.get("vad")
-        dtype = torch_dtype(plan.config.get("dtype"), plan.placement)
-        try:
-            model = WhisperForConditionalGeneration.from_pretrained(
-                folder, dtype=dtype, local_files_only=True, attn_implementation="sdpa"
-            )
-            features = WhisperFeatureExtractor.from_pretrained(folder, local_files_only=True)
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        except (OSError, ValueError, KeyError) as error:
-            raise WeightsUnavailable(f"{folder} holds no Whisper of transformers.") from error
-        self._features: Any = features
-        self._writer = Writer(model.to(plan.placement.torch_device).eval(), tokenizer)
+        model, tokenizer = model_and_tokenizer(
+            WhisperForConditionalGeneration,
+            folder,
+            plan.config.get("dtype"),
+            plan.placement,
+            attn_implementation="sdpa",
+        )
+        self._writer = Writer(model, tokenizer)
+        self._features: Any = WhisperFeatureExtractor.from_pretrained(folder, local_files_only=True)
         self._detect = None if detector is None else Silero(detector)
 
     def generate(self, run: Run) -> list[Draft]:
@@ -65,7 +59,7 @@ class Whisper:
             InvalidModelOutput: NaN in the model.
         """
         sound: Sound = run.inputs["audio"]
-        name, words = run.config["response_format"], run.config["word_timestamps"]
+        name, words = run.config["response_format"] or "text", bool(run.config["word_timestamps"])
         for note in sound.notes:
             run.warn(note)
         timed = words or name in ("srt", "vtt")
@@ -89,7 +83,8 @@ class Whisper:
 
     def _windows(self, sound: Sound, run: Run) -> tuple[list[Span], list[Span]]:
         """What is transcribed at once; and the pauses between words, where those are known."""
-        if not run.config["vad"]:
+        wanted = run.config["vad"]
+        if wanted is False or (wanted is None and self._detect is None):
             return pack([(0.0, sound.duration_s)], loudness(sound.samples), WINDOW_S), []
         if self._detect is None:
             raise InvalidValue(
@@ -103,9 +98,7 @@ class Whisper:
             run.warn(f"Nobody speaks in these {sound.duration_s:.1f} seconds of sound.")
         return pack(spans, likely, WINDOW_S), silence(likely, BETWEEN_WORDS)
 
-    def _segment(
-        self, sound: Sound, window: Span, pauses: list[Span], run: Run
-    ) -> list[Segment]:
+    def _segment(self, sound: Sound, window: Span, pauses: list[Span], run: Run) -> list[Segment]:
         """What is said in a window; empty where the model hears no words in it."""
         begin, end = round(window[0], 3), round(min(window[1], sound.duration_s), 3)
         samples = sound.samples[round(begin * RATE) : round(end * RATE)]
