@@ -54,7 +54,7 @@ tasks:
   text2image:
     options:
       pipeline: PixArtSigmaPipeline
-      fixed: {{use_resolution_binning: false, max_sequence_length: 16}}
+      fixed: {{use_resolution_binning: false, clean_caption: false, max_sequence_length: 16}}
 {_WORDS}{_DRAWING}{_PICTURES}
 """
 WAN_T2V = f"""

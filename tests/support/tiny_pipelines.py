@@ -218,7 +218,7 @@ def flux() -> Any:
             pooled_projection_dim=32,
             axes_dims_rope=(4, 4, 8),
         ),
-        scheduler=diffusers.FlowMatchEulerDiscreteScheduler(),
+        scheduler=diffusers.FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True),
         vae=diffusers.AutoencoderKL(
             sample_size=32,
             block_out_channels=(4,),

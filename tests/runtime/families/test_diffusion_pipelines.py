@@ -42,7 +42,11 @@ CASES = [
     ("svd", "image2video", {"num_frames": 4, "fps": 7}),
 ]
 FIXED = {
-    "pixart": {"use_resolution_binning": False, "max_sequence_length": 16},
+    "pixart": {
+        "use_resolution_binning": False,
+        "clean_caption": False,
+        "max_sequence_length": 16,
+    },
     "wan_t2v": {"max_sequence_length": 16},
     "wan_i2v": {"max_sequence_length": 16},
     "svd": {"decode_chunk_size": 2},

@@ -78,7 +78,7 @@ def read(source: str | Path, *, name: str, mask: bool = False) -> Picture:
     shown, file = _opened(source, name)
     try:
         with warnings.catch_warnings(), file:
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # refused below
+            warnings.simplefilter("ignore")  # of damaged metadata; bombs are refused below
             with Image.open(file, formats=READABLE) as opened:
                 if opened.width * opened.height > MAX_PIXELS:
                     raise _too_large(shown, name)

@@ -17,6 +17,7 @@ SAID_OTHERWISE = (
     "The following part of your input was truncated",  # `prompts` says it, once per tokenizer
     "Token indices sequence length is longer",
     "requires torchvision",  # Pillow does the same there
+    "that should be kept in float32: []",  # the VAE is upcast, and no module minds
 )
 
 
@@ -28,8 +29,8 @@ def heard(run: Run) -> Iterator[None]:
         WeightsUnavailable: a library has made up weights that the files do not have.
     """
     with ExitStack() as stack:
-        messages = [stack.enter_context(_caught(name)) for name in ("diffusers", "transformers")]
         stack.enter_context(_no_bars())
+        messages = [stack.enter_context(_caught(name)) for name in ("diffusers", "transformers")]
         yield
     for message in (text for texts in messages for text in texts):
         if NEW_WEIGHTS in message:
@@ -53,12 +54,14 @@ class _Catcher(logging.Handler):
 @contextmanager
 def _caught(name: str) -> Iterator[list[str]]:
     logger, catcher = logging.getLogger(name), _Catcher()
-    handlers, propagate = logger.handlers, logger.propagate
+    before = logger.handlers, logger.propagate, logger.level
     logger.handlers, logger.propagate = [catcher], False
+    logger.setLevel(logging.WARNING)  # TRANSFORMERS_VERBOSITY=error would hide made-up weights
     try:
         yield catcher.messages
     finally:
-        logger.handlers, logger.propagate = handlers, propagate
+        logger.handlers, logger.propagate = before[:2]
+        logger.setLevel(before[2])
 
 
 @contextmanager
@@ -66,12 +69,14 @@ def _no_bars() -> Iterator[None]:
     import diffusers.utils.logging as ours
     import transformers.utils.logging as theirs
 
-    both: tuple[Any, ...] = (ours, theirs)
-    libraries = [library for library in both if library.is_progress_bar_enabled()]
+    libraries: tuple[Any, ...] = (ours, theirs)
     for library in libraries:
+        library.get_logger()  # sets up its printing; later it would undo what catches it
+    shown = [library for library in libraries if library.is_progress_bar_enabled()]
+    for library in shown:
         library.disable_progress_bar()
     try:
         yield
     finally:
-        for library in libraries:
+        for library in shown:
             library.enable_progress_bar()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jumar.contracts.errors import InvalidRequest
+from jumar.contracts.errors import InvalidRequest, InvalidValue
 from jumar.runtime.families.base import Draft, LoadPlan
 from jumar.runtime.families.diffusion.call import arguments_for
 from jumar.runtime.families.diffusion.libraries import heard
@@ -42,32 +42,38 @@ class DiffusionModel:
         run.timeline.extend(self._timeline)
         run.config["dtype"] = self._dtype
         with run.stage("prepare"):
-            options = run.request.spec.options
-            pipeline = self._pipeline(options["pipeline"])
+            pipeline = self._pipeline(run.request.spec.options["pipeline"])
             arguments = {"output_type": "np", **arguments_for(run)}
             _check_call(pipeline, arguments)
             self._tell_of_cut_words(pipeline, run)
-        name = run.config.get("scheduler")
-        watch = Watch(pipeline, run)
-        try:
-            with (
-                sampling_with(
-                    pipeline, None if name == NATIVE else name, options.get("schedulers", {})
-                ),
-                watch.following(),
-                heard(run),
-            ):
-                result = pipeline(**arguments, **watch.arguments)
-        except BaseException:
-            self._mend(pipeline)
-            raise
-        return drafts_of(result, run)
+        return drafts_of(self._call(pipeline, arguments, run), run)
 
     def close(self) -> None:
         """Let go of the weights."""
         for pipeline in self._pipelines.values():
             pipeline.remove_all_hooks()
         self._pipelines.clear()
+
+    def _call(self, pipeline: Any, arguments: dict[str, Any], run: Run) -> Any:
+        asked = run.config.get("scheduler")
+        name = None if asked == NATIVE else asked
+        own = run.request.spec.options.get("schedulers", {})
+        watch = Watch(pipeline, run)
+        try:
+            with sampling_with(pipeline, name, own), watch.following(), heard(run):
+                return pipeline(**arguments, **watch.arguments)
+        except (AssertionError, TypeError, ValueError) as error:
+            self._mend(pipeline)
+            if name is None or watch.steps_done:
+                raise
+            raise InvalidValue(
+                f"{type(pipeline).__name__} does not work with scheduler {name!r}.",
+                hint=f"Take {NATIVE!r}, which comes with the model.",
+                param="config.scheduler",
+            ) from error
+        except BaseException:
+            self._mend(pipeline)
+            raise
 
     def _pipeline(self, name: str) -> Any:
         if name not in self._pipelines:

@@ -23,7 +23,7 @@ class Watch:
     def __init__(self, pipeline: Any, run: Run) -> None:
         self._pipeline = pipeline
         self._run = run
-        self._done = 0
+        self.steps_done = 0
         self._loop = ExitStack()
         self._loop_begun = False
         accepted = call_parameters(pipeline)
@@ -72,11 +72,11 @@ class Watch:
         return {}
 
     def _step(self, total: int | None) -> None:
-        self._done += 1
-        last = self._done == total
+        self.steps_done += 1
+        last = self.steps_done == total
         if last:
             self._synchronize()
-        self._run.step(self._done, total)
+        self._run.step(self.steps_done, total)
         if last:
             self._loop.close()
 
@@ -119,7 +119,7 @@ class Watch:
             yield
         finally:
             del pipeline.progress_bar
-        if self._done == 0:
+        if self.steps_done == 0:
             self._run.warn(
                 f"{type(pipeline).__name__} reports no steps: progress was not shown, and the run"
                 " could not have been stopped within its call."
