@@ -36,11 +36,11 @@ FIRMWARE = "Version=7.8.0.2.212\nfirmware_version=1.0\npackage_version=25.3.rc1\
 FIRMWARE += "compatible_version_drv=[25.0,25.0.],[25.2,25.2.],[25.3,25.3.]\n"
 INSTALL_INFO = sample("etc-ascend_install.info__normal-host.txt")
 TOOLKIT = sample("ascend_toolkit_install.info__8.5.0__new-layout.txt")
-NNAL = "    Ascend-cann-atb : 8.5.0\n    Ascend-cann-atb Version : 8.5.0.B001\n    Platform : aarch64\n"
+NNAL = "    Ascend-cann-atb : 8.5.0\n    Ascend-cann-atb Version : 8.5.0.B001\n"
 
 A2_ROW = """\
-| {npu:<5} 910B3               | OK            | 93.5        38                0    / 0             |
-| 0                         | 0000:C{npu}:00.0  | 0           0    / 0          3391 / 65536         |
+| {npu}     910B3             | OK            | 93.5        38                0    / 0             |
+| 0                         | 0000:C{npu}:00.0  | 0         0    / 0          3391 / 65536         |
 +===========================+===============+====================================================+
 """
 A2_HEAD = """\

@@ -9,7 +9,7 @@ import click
 from jumar.cli import show
 
 if TYPE_CHECKING:
-    from jumar.deploy.container.check import Given
+    from jumar.deploy.container.checking import Given
 
 MARKS = {"present": "✓", "missing": "✗", "wrong": "✗", "unknown": "?"}
 

@@ -141,9 +141,7 @@ def _() -> Spec:
 @broken("usr-lib64-mounted")
 def _() -> Spec:
     spec = inside(healthy("950"), privileged=True)
-    spec["files"]["/proc/self/mountinfo"] += (
-        "30 21 8:1 /usr/lib64 /usr/lib64 rw - ext4 /dev/sda rw\n"
-    )
+    spec["files"]["/proc/self/mountinfo"] += "30 21 8:1 / /usr/lib64 rw - ext4 /dev/sda rw\n"
     return spec
 
 

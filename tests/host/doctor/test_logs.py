@@ -84,8 +84,7 @@ LINES: dict[str, list[str]] = {
     "log-compile-op": ["Compile op[trans_Cast_2,] failed, oppath[...]"],
     "log-graph-mode": ["RuntimeError: graph mode init failed"],
     "log-cpu-fallback": [
-        "CAUTION: The operator 'aten::unique2' is not currently supported on the NPU backend and "
-        "will fall back to run on the CPU."
+        "CAUTION: The operator 'aten::unique2' will fall back to run on the CPU.",
     ],
     "log-operator-library": [
         "coreDim is invalid (value 0)",

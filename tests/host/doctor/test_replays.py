@@ -21,7 +21,7 @@ Traceback (most recent call last):
   File "/site-packages/torch_npu/utils/_path_manager.py", line 1, in <module>
 Exception: ASCEND_OPP_PATH environment variable is not set. Please check whether the opp package
 The above exception was the direct cause of the following exception:
-RuntimeError: Failed to load the backend extension: torch_npu. You can disable extension auto-loading
+RuntimeError: Failed to load the backend extension: torch_npu. You can disable extension auto
 """
 ENUMERATION_LOG = """\
 [ERROR] DRV(61,python3): [drv][drvGetDevNum] ioctl failed, drvRet=87
@@ -206,7 +206,7 @@ def test_the_cause_of_each_entry_stands_first_with_its_consequences_below(
     assert first.id == cause
     assert set(below) <= {one.id for one in first.walk()}
     fixes = [line for one in first.walk() for line in one.fix("en")]
-    assert any(fix in line for line in (fixes + [first.cause("en")])), fixes
+    assert any(fix in line for line in [*fixes, first.cause("en")]), fixes
 
 
 def test_the_validated_set_of_the_page_has_nothing_above_a_note(make_host: MakeHost) -> None:
@@ -289,9 +289,8 @@ def test_a_host_id_used_inside_a_container_is_explained(make_host: MakeHost) -> 
 
 
 def test_memory_without_a_process_is_not_taken_for_an_idle_card(make_host: MakeHost) -> None:
-    lines = says(
-        make_host(**BROKEN["memory-held-without-process"]()), "memory-held-without-process"
-    )
+    rule = "memory-held-without-process"
+    lines = says(make_host(**BROKEN[rule]()), rule)
     assert len(lines) == 4
     assert all("no process listed" in line for line in lines)
 

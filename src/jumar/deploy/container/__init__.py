@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jumar.deploy.container.base import Plan
-    from jumar.deploy.container.check import check
+    from jumar.deploy.container.checking import check
     from jumar.deploy.container.formats import compose, docker, kubernetes
-    from jumar.deploy.container.plan import plan
+    from jumar.deploy.container.planning import plan
 
 __all__ = ["Plan", "check", "compose", "docker", "kubernetes", "plan"]
 
 _HOMES = {
     "Plan": "base",
-    "check": "check",
+    "check": "checking",
     "compose": "formats",
     "docker": "formats",
     "kubernetes": "formats",
-    "plan": "plan",
+    "plan": "planning",
 }
 
 

@@ -149,18 +149,32 @@ def kubernetes(plan: Plan, *, explain: bool = False) -> str:
         ],
     }
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": NAME}, "spec": spec}
+    runtime = plan.option("runtime")
     chosen = (
         f"# The device plugin chooses the cards: {count} of them, not these: "
         f"{', '.join(map(str, plan.cards))}.\n"
         f"# {resource} is its usual name for them; kubectl describe node shows yours.\n"
     )
+    if privileged is not None:
+        chosen += (
+            "# A privileged pod sees all cards: inside, set ASCEND_RT_VISIBLE_DEVICES to those "
+            "given.\n"
+        )
+    if runtime is not None:
+        chosen += f"# The nodes' container runtime must be the Ascend one: {runtime.why}.\n"
     return chosen + as_yaml([pod], plan, whys if explain else {})
 
 
 def script(plan: Plan, joint: str = "\n") -> str:
-    """The steps, then the command."""
+    """The steps, then the command.
+
+    Steps must succeed, but for the first ones: a script that is sourced may return non-zero though
+    it did its work (CANN's, where /etc/ascend_install.info is missing).
+    """
     last = shlex.join(plan.command) if plan.command else WAIT
-    return joint.join([*(step.run for step in plan.steps), f"exec {last}"])
+    sourced = [step.run for step in plan.steps if step.run.startswith("source ")]
+    others = [step.run for step in plan.steps if step.run not in sourced]
+    return joint.join([*sourced, "set -e", *others, f"exec {last}"])
 
 
 def as_yaml(documents: Sequence[dict[str, Any]], plan: Plan, whys: dict[str, str]) -> str:

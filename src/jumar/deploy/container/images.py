@@ -48,6 +48,17 @@ def brings_cann(image: str) -> bool:
     return any(word in name for word in WITH_CANN)
 
 
+def brings_torch_npu(image: str) -> bool:
+    """Whether torch_npu is inside, judged by the name: the plain CANN images have none."""
+    return brings_cann(image) and not re.search(r"(^|/)cann[:@]", image.split("@")[0] + "@")
+
+
+def cann_in_tag(image: str) -> str | None:
+    """The version of CANN in the tag of a CANN image: "8.5.0", "8.3.RC1"."""
+    match = re.search(r":v?(\d+\.\d+\.(?:\d+|RC\d+))", image, re.IGNORECASE)
+    return match[1].upper() if match else None
+
+
 def check_image(image: str, line: str, chip: str, arch: str | None) -> None:
     """Raise InvalidValue where the image's name says another chip or processor."""
     variant = variant_of(image)

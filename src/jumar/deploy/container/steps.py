@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jumar.deploy.container.base import Step
+from jumar.deploy.container.images import brings_torch_npu, cann_in_tag
 from jumar.host.doctor.pairs import release, same_set, torch_npu_pairs
+from jumar.host.ranges import version_key
 
 if TYPE_CHECKING:
     from jumar.host.facts import HostFacts
@@ -18,7 +20,9 @@ DRIVER_FOLDERS = ("driver/lib64/driver", "driver/lib64/common", "driver/lib64")
 PROOF = "import torch, torch_npu; print(torch.npu.is_available(), torch.npu.device_count())"
 
 
-def inside_steps(facts: HostFacts, line: str, cann: str, torch: str | None) -> Iterator[Step]:
+def inside_steps(
+    facts: HostFacts, image: str, line: str, cann: str, torch: str | None
+) -> Iterator[Step]:
     """The steps in order. `cann`: "host" where the host's CANN is mounted, else "image"."""
     yield Step(f"source {set_env(facts, cann)}", "loads CANN; without it importing torch_npu fails")
     if cann == "host" and facts.nnal is not None:
@@ -29,7 +33,9 @@ def inside_steps(facts: HostFacts, line: str, cann: str, torch: str | None) -> I
         library_reason(facts, cann),
     )
     if cann == "host":
-        yield from install_torch_npu(facts, torch)
+        yield from install_torch_npu(facts.cann.version if facts.cann else None, torch)
+    elif not brings_torch_npu(image):
+        yield from install_torch_npu(cann_in_tag(image), torch)
     yield Step(f"python3 -c '{PROOF}'", "must print True and the number of cards")
 
 
@@ -62,9 +68,8 @@ def library_reason(facts: HostFacts, cann: str) -> str:
     return f"the folders of CANN {facts.cann.version or '?'} as it lies in {facts.cann.root}{arch}"
 
 
-def install_torch_npu(facts: HostFacts, torch: str | None) -> Iterator[Step]:
+def install_torch_npu(cann: str | None, torch: str | None) -> Iterator[Step]:
     """Install the torch_npu that was released for this CANN and the image's torch."""
-    cann = facts.cann.version if facts.cann is not None else None
     fitting = {
         pair.torch: pair.torch_npu
         for pair in reversed(torch_npu_pairs())
@@ -74,20 +79,25 @@ def install_torch_npu(facts: HostFacts, torch: str | None) -> Iterator[Step]:
         build = fitting.get(release(torch), release(torch))
         known = f"the row of CANN {cann}" if release(torch) in fitting else "no row for this CANN"
         why = f"torch_npu for torch {torch}: {known}"
-        yield Step(f"python3 -m pip install torch_npu=={build} pyyaml setuptools", why)
+        yield Step(pip_install(build), why)
         return
     yield Step(
         "torch=$(python3 -c 'import importlib.metadata as m; "
         'print(m.version("torch").split("+")[0])\')',
         "the torch of the image decides",
     )
-    cases = " ".join(f"{name}) npu={build};;" for name, build in fitting.items())
-    why = f"the rows of CANN {cann}; another torch is refused" if cases else "no row for this CANN"
-    refuse = f'echo "no torch_npu is known for torch $torch and CANN {cann}" >&2; false;;'
-    yield Step(
-        f"case $torch in {cases} *) {refuse} esac && "
-        "python3 -m pip install torch_npu==$npu pyyaml setuptools"
-        if cases
-        else "python3 -m pip install torch_npu==$torch pyyaml setuptools",
-        why,
-    )
+    if not fitting:
+        yield Step(
+            pip_install("$torch"), f"no row for CANN {cann}: the build of that name is tried"
+        )
+        return
+    newest_first = sorted(fitting, key=version_key, reverse=True)
+    cases = " ".join(f"{name}) npu={fitting[name]};;" for name in newest_first)
+    unknown = f'*) npu=none; echo "no torch_npu is known for torch $torch and CANN {cann}" >&2;;'
+    yield Step(f"case $torch in {cases} {unknown} esac", f"the rows of CANN {cann}")
+    yield Step(pip_install("$npu"), "the torch_npu that was released for both")
+
+
+def pip_install(build: str) -> str:
+    """torch_npu itself needs the other two, and does not say so to pip."""
+    return f"python3 -m pip install torch_npu=={build} pyyaml setuptools"

@@ -72,7 +72,7 @@ def plan(
         mounts=tuple(mounts),
         options=options,
         environment=tuple(variables(facts, nodes, options)),
-        steps=tuple(inside_steps(facts, line, source, torch)),
+        steps=tuple(inside_steps(facts, image, line, source, torch)),
         command=tuple(command),
         left_out=(*missing, *left_out),
         warnings=tuple(warnings(facts, nodes, user)),
@@ -230,13 +230,14 @@ def warnings(facts: HostFacts, nodes: Sequence[DeviceNode], user: str | None) ->
                 f"{node.path} is held by pid {holder.pid} {holder.name}: unless device sharing is "
                 "on, a second container cannot open it (-8020)."
             )
+    held = {node.path for node in nodes if node.holders}
     for card in facts.cards:
-        memory = card.memory
-        used = memory.used if memory is not None else None
-        if memory is None or not memory.total or used is None or card.node not in chosen_paths:
+        # A 310B shares its memory with the board's own system, so use says nothing there.
+        memory = card.memory if product_line(facts) != "310b" else None
+        if memory is None or not memory.total or card.node not in chosen_paths - held:
             continue
-        if used > memory.total * BUSY_SHARE and not any(n.holders for n in nodes):
-            yield f"{card.node} has {used} of {memory.total} MB in use: somebody works on it."
+        if (memory.used or 0) > memory.total * BUSY_SHARE:
+            yield f"{card.node} has {memory.used} of {memory.total} MB in use by somebody."
     if user is not None and user.split(":")[0] not in ("0", "root"):
         yield (
             f"The image must know the uid {user.split(':')[0]}: without a passwd entry HCCL fails "
