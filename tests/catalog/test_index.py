@@ -22,6 +22,21 @@ from .conftest import PAINTER, Folder
 EMBEDDED = {"all-minilm-l6-v2", "hibari", "sdxl-digits", "whisper-tiny.en"}
 
 
+OMNIRT = """
+    animate-diff-sdxl bria-3.2 chronoedit cogvideox-2b cogvideox-5b flux-canny flux-depth flux-dev
+    flux-fill flux-kontext flux-schnell flux2-dev flux2.dev glm-image helios-i2v helios-t2v
+    hidream-i1 hunyuan-image-2.1 hunyuan-video hunyuan-video-1.5-i2v hunyuan-video-1.5-t2v
+    kandinsky5-i2v kandinsky5-t2v kolors ltx-video ltx2-i2v lumina-t2x mochi omnigen ovis-image
+    pixart-sigma qwen-image qwen-image-edit qwen-image-edit-plus qwen-image-layered sana-1.6b
+    sana-video sd15 sd21 sd3-medium sd3.5-large sd3.5-large-turbo sdxl-base-1.0 sdxl-refiner-1.0
+    sdxl-turbo skyreels-v2 svd svd-xt wan2.1-i2v-14b wan2.1-t2v-14b wan2.2-i2v-14b wan2.2-t2v-14b
+    """
+
+
+def test_every_diffusers_model_of_omnirt_is_known_by_its_name() -> None:
+    assert set(OMNIRT.split()) <= set(catalog.names())
+
+
 def test_the_embedded_models_come_first_and_are_core() -> None:
     rows = catalog.rows()
     assert {row.id for row in rows[:4]} == EMBEDDED == {row.id for row in catalog.rows("core")}

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jumar import catalog
@@ -16,6 +16,7 @@ from jumar.contracts import GenerateRequest
 from jumar.contracts.errors import InvalidRequest
 
 HERE = str(Path(__file__))
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TASKS = [(row.id, task) for row in catalog.rows() for task in row.tasks]
 
 
@@ -69,7 +70,7 @@ ANY_PRESET = st.none() | st.sampled_from(PRESETS)
 
 
 @given(requests(ANY_PRESET))
-@settings(deadline=None)
+@unhurried
 def test_resolving_twice_gives_the_same(request: GenerateRequest) -> None:
     first, second = catalog.resolve(request), catalog.resolve(request)
     assert first == second
@@ -77,7 +78,7 @@ def test_resolving_twice_gives_the_same(request: GenerateRequest) -> None:
 
 
 @given(requests(st.sampled_from(PRESETS)))
-@settings(deadline=None)
+@unhurried
 def test_a_preset_never_adds_a_key(request: GenerateRequest) -> None:
     plain = request.model_copy(
         update={"config": {k: v for k, v in request.config.items() if k != "preset"}}
@@ -86,7 +87,7 @@ def test_a_preset_never_adds_a_key(request: GenerateRequest) -> None:
 
 
 @given(requests(ANY_PRESET))
-@settings(deadline=None)
+@unhurried
 def test_every_resolved_value_is_one_that_its_key_may_have(request: GenerateRequest) -> None:
     resolved = catalog.resolve(request)
     for part, values, params in (
@@ -98,7 +99,7 @@ def test_every_resolved_value_is_one_that_its_key_may_have(request: GenerateRequ
 
 
 @given(requests(ANY_PRESET))
-@settings(deadline=None)
+@unhurried
 def test_the_caller_always_wins(request: GenerateRequest) -> None:
     resolved = catalog.resolve(request)
     for key, value in request.config.items():
@@ -107,14 +108,14 @@ def test_the_caller_always_wins(request: GenerateRequest) -> None:
 
 
 @given(requests(ANY_PRESET))
-@settings(deadline=None)
+@unhurried
 def test_a_request_that_went_through_json_resolves_equally(request: GenerateRequest) -> None:
     sent = json.loads(json.dumps(request.model_dump()))
     assert catalog.resolve(GenerateRequest.from_dict(sent)) == catalog.resolve(request)
 
 
 @given(requests(ANY_PRESET))
-@settings(deadline=None)
+@unhurried
 def test_what_was_resolved_resolves_to_itself(request: GenerateRequest) -> None:
     """The config of a report, sent again, runs the same."""
     resolved = catalog.resolve(request)
@@ -130,7 +131,7 @@ JUNK = st.recursive(
 
 
 @given(st.sampled_from(TASKS), st.data())
-@settings(deadline=None)
+@unhurried
 def test_nonsense_is_refused_with_a_typed_error_and_never_anything_else(
     which: tuple[str, str], data: st.DataObject
 ) -> None:

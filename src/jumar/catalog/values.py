@@ -58,7 +58,7 @@ class _Refused(Exception):
 def _integer(param: Param, value: Any) -> int:
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         value = int(value)
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value % 1 == 0:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise _Refused(f"must be a whole number, not {shown(value)}.", hint=_range(param))
