@@ -257,9 +257,12 @@ def wheel(
     files: dict[str, bytes],
     *,
     record: dict[str, bytes | None] | None = None,
+    own_record: bytes | None = b"as it should be",
     symlinks: dict[str, str] | None = None,
 ) -> dict[str, bytes]:
-    """A wheel by its file name; `record` replaces what its RECORD speaks of, None leaves it out."""
+    """A wheel by its file name. `record` replaces what its RECORD speaks of, `own_record` the
+    RECORD; None leaves it out.
+    """
     info = f"{name}-{version}.dist-info"
     metadata = {
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
@@ -273,7 +276,10 @@ def wheel(
         for path, data in spoken.items()
         if data is not None
     ]
-    content[f"{info}/RECORD"] = "\n".join([*rows, f"{info}/RECORD,,"]).encode()
+    if own_record == b"as it should be":
+        own_record = "\n".join([*rows, f"{info}/RECORD,,"]).encode()
+    if own_record is not None:
+        content[f"{info}/RECORD"] = own_record
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for path, data in content.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -11,10 +12,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from platformdirs import user_cache_path
 from tests.runtime.weights.local_servers import ScopeSite, sha256
 
-from jumar.contracts.errors import DigestMismatch, InvalidValue, WeightsUnavailable
-from jumar.runtime.weights import Job, Progress, ensure, ensure_all, plan, where
+from jumar.contracts.errors import Cancelled, DigestMismatch, InvalidValue, WeightsUnavailable
+from jumar.runtime.weights import Job, Progress, cache_root, ensure, ensure_all, plan, where
+from jumar.runtime.weights.cache import Slot
 
 MODEL = b"weights" * 100
 SCOPE = "modelscope://owner/model"
@@ -205,6 +208,15 @@ def test_a_switch_with_a_word_that_is_neither_yes_nor_no_is_refused(model, scope
         ensure(model(SCOPE))
 
 
+def test_the_cache_is_the_users_folder_unless_a_switch_names_another(monkeypatch, tmp_path):
+    monkeypatch.setenv("JUMAR_CACHE", "~/elsewhere")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_root() == tmp_path / "elsewhere"
+    monkeypatch.delenv("JUMAR_CACHE")
+    assert cache_root() == user_cache_path("jumar")
+    assert cache_root(tmp_path) == tmp_path
+
+
 # Names
 
 
@@ -280,6 +292,27 @@ def test_a_converter_that_misses_a_file_is_told_from_a_cache_that_cannot_be_writ
     with pytest.raises(WeightsUnavailable, match="converter 'upper' failed") as caught:
         ensure(model(SCOPE, convert="upper"), converters={"upper": upper})
     assert "FileNotFoundError" in str(caught.value.cause)
+
+
+def test_an_error_that_a_converter_words_itself_is_passed_on(scope, model):
+    scope.files["model.bin"] = MODEL
+
+    def refuse(fetched: Path, made: Path) -> None:
+        raise InvalidValue("This is a version 5, and only 6 is known.")
+
+    with pytest.raises(InvalidValue, match="only 6 is known"):
+        ensure(model(SCOPE, convert="upper"), converters={"upper": refuse})
+
+
+def test_a_disk_that_is_full_while_converting_is_told_as_such(scope, model):
+    scope.files["model.bin"] = MODEL
+
+    def fill(fetched: Path, made: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(WeightsUnavailable, match="No space left on device") as caught:
+        ensure(model(SCOPE, convert="upper"), converters={"upper": fill})
+    assert "Free some space" in str(caught.value.hint)
 
 
 def test_a_converter_that_makes_nothing_is_refused(scope, model):
@@ -359,6 +392,20 @@ def test_two_processes_fetch_once_and_the_second_says_that_it_waits(scope, model
     assert scope.gate.is_set()
     assert len(scope.fetched("model.bin")) == 1
     assert (ensure(model(SCOPE)) / "model.bin").read_bytes() == MODEL
+
+
+def test_a_call_that_waits_for_another_can_be_stopped(scope, model, cache):
+    stop, heard = threading.Event(), []
+
+    def stop_when_waiting(progress: Progress) -> None:
+        heard.append(progress.what)
+        stop.set()
+
+    slot = Slot(cache, model(SCOPE).weights["model"])
+    with slot.writing(), slot.locked(Job()), pytest.raises(Cancelled):
+        ensure(model(SCOPE), progress=stop_when_waiting, cancel=stop)
+    assert heard == [f"waiting for another process that fetches {SCOPE}"]
+    assert not scope.requests
 
 
 def let_go(process: subprocess.Popen[str], gate: threading.Event) -> None:

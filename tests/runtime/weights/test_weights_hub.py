@@ -308,6 +308,24 @@ def test_a_pinned_snapshot_in_the_hubs_own_cache_is_not_fetched_again(hub, model
     assert not hub.requests
 
 
+def test_a_file_that_the_revision_lost_between_two_tries_is_not_kept(site, source, model):
+    site.files["a-first.bin"] = b"gone tomorrow"
+    site.cut["unet/model.bin"], site.down_after_cut = 1 << 20, True
+    with pytest.raises(WeightsUnavailable):
+        ensure(model(source))
+    assert site.fetched("a-first.bin")
+
+    site.mend()
+    del site.files["a-first.bin"]
+    path = ensure(model(source))
+    assert {p.relative_to(path).as_posix() for p in files(path)} == set(FILES)
+
+
+def test_a_name_that_only_the_hubs_client_refuses_is_a_wrong_name(hub, model):
+    with pytest.raises(InvalidValue, match="names no repository"):
+        ensure(model("hf://owner/two..dots"))
+
+
 @pytest.mark.parametrize("locator", ["model", "owner/model@", "owner/model/more", "../x/y", ""])
 @pytest.mark.parametrize("scheme", ["hf://", "modelscope://"])
 def test_a_repository_of_another_form_is_refused(scheme, locator, model):
