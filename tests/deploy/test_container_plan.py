@@ -250,7 +250,9 @@ def test_the_library_path_follows_the_layout_of_the_old_cann(host: Host) -> None
     old = f"{ROOT}/ascend-toolkit/8.1.RC1"
     new = f"{ROOT}/cann-8.5.0"
     spec["files"] = {
-        path.replace(f"{new}/aarch64-linux", old).replace(new, old): text.replace("8.5.0", "8.1.RC1")
+        path.replace(f"{new}/aarch64-linux", old).replace(new, old): text.replace(
+            "8.5.0", "8.1.RC1"
+        )
         for path, text in spec["files"].items()
     }
     spec["directories"] = [

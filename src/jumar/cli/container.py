@@ -11,7 +11,7 @@ from jumar.cli import show
 if TYPE_CHECKING:
     from jumar.deploy.container.checking import Given
 
-MARKS = {"present": "✓", "missing": "✗", "wrong": "✗", "unknown": "?"}
+MARKS = {"present": "✓", "missing": "-", "wrong": "✗", "unknown": "?"}
 
 
 @click.group()
@@ -130,7 +130,8 @@ def check(host: str | None, as_json: bool, lang: Literal["en", "zh"] | None) -> 
 def print_given(one: Given) -> None:
     """One line: what it is, and the option that would add it."""
     bad = one.state in ("missing", "wrong") and one.needed
-    click.secho(f"{MARKS[one.state]} {one.path}", fg="red" if bad else None, bold=bad, nl=False)
+    mark = "✗" if bad else MARKS[one.state]
+    click.secho(f"{mark} {one.path}", fg="red" if bad else None, bold=bad, nl=False)
     click.secho(f"  {one.why}" if one.state == "present" or not one.add else "", dim=True, nl=False)
     if one.state != "present" and one.add:
         must = "needed" if one.needed else "optional"

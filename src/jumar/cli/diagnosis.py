@@ -37,7 +37,8 @@ WORDS = {
         "ids": "Which number belongs where",
         "healthy": "Nothing is wrong.",
         "partly": "Nothing is wrong in what could be looked at.",
-        "total": "{error} errors, {warning} warnings, {info} notes; {looked} rules looked at.",
+        "more": "… and {n} more",
+        "total": "Errors: {error}, warnings: {warning}, notes: {info}; rules looked at: {looked}.",
         "unknown": "not known",
     },
     "zh": {
@@ -54,6 +55,7 @@ WORDS = {
         "ids": "各编号的对应关系",
         "healthy": "没有发现问题。",
         "partly": "在能检查的范围内没有发现问题。",
+        "more": "……还有 {n} 处",
         "total": "错误 {error}，警告 {warning}，提示 {info}；共检查 {looked} 条规则。",
         "unknown": "未知",
     },
@@ -62,6 +64,8 @@ SPACES = {
     "en": ("npu-smi NPU", "chip", "/dev/davinciN", "logic id (CANN)", "npu:N here"),
     "zh": ("npu-smi NPU", "芯片", "/dev/davinciN", "逻辑编号（CANN）", "本进程 npu:N"),
 }
+SHOWN = 4
+"""Lines of evidence per finding; --json has them all."""
 LABEL = 9
 """Columns of the labels "cause", "fix", …"""
 
@@ -69,7 +73,7 @@ LABEL = 9
 def print_diagnosis(diagnosis: Diagnosis, facts: HostFacts, lang: Lang) -> None:
     """Print everything to stdout: findings worst first, the map of ids, what stayed dark."""
     console = Console(highlight=False)
-    console.print(Text(about(facts, lang), style="dim"))
+    console.print(Text(about(facts), style="dim"), soft_wrap=True)
     for finding in diagnosis.findings:
         console.print()
         print_finding(console, finding, lang)
@@ -84,7 +88,7 @@ def print_diagnosis(diagnosis: Diagnosis, facts: HostFacts, lang: Lang) -> None:
     console.print(Text(WORDS[lang]["total"].format(looked=diagnosis.looked, **severities)))
 
 
-def about(facts: HostFacts, lang: Lang) -> str:
+def about(facts: HostFacts) -> str:
     """One line: source, chips, versions of the chain."""
     chips = Counter(card.soc.name if card.soc else card.name for card in facts.cards)
     driver = facts.driver and (facts.driver.package_version or facts.driver.version)
@@ -112,7 +116,7 @@ def print_finding(console: Console, finding: Finding, lang: Lang, depth: int = 0
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=LABEL, style="dim")
     grid.add_column(overflow="fold")
-    grid.add_row(words["seen"], Text("\n".join(finding.evidence(lang))))
+    grid.add_row(words["seen"], Text("\n".join(shortened(finding.evidence(lang), lang))))
     if depth == 0:
         grid.add_row(words["cause"], Text(finding.cause(lang)))
     console.print(Padding(grid, (0, 0, 0, depth + 2)))
@@ -122,6 +126,14 @@ def print_finding(console: Console, finding: Finding, lang: Lang, depth: int = 0
         console.print(Text(f"  {' ' * depth}{words['follows']}:", style="dim"))
     for below in finding.consequences:
         print_finding(console, below, lang, depth + 4)
+
+
+def shortened(evidence: list[str], lang: Lang) -> list[str]:
+    """The first lines of evidence, and how many are left out."""
+    if len(evidence) <= SHOWN:
+        return evidence
+    more = WORDS[lang]["more"].format(n=len(evidence) - SHOWN + 1)
+    return [*evidence[: SHOWN - 1], more]
 
 
 def print_fix(console: Console, finding: Finding, lang: Lang) -> None:

@@ -67,6 +67,8 @@ def given(facts: HostFacts) -> list[Given]:
         state = state_of(facts, target, mount.kind)
         needed = mount.needed and (line is not None or not mount.products)
         add = f"--mount=type=bind,src={mount.path},dst={target},readonly"
+        if target.endswith("*"):
+            add = f"one such --mount for each {mount.path} of the host, under its own name"
         found.append(Given(target, state, needed, mount.why, None if state == "present" else add))
     return found
 
