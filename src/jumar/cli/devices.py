@@ -84,9 +84,10 @@ def _label(device: Accelerator) -> str:
     """What torch calls it, else the first number known, with the space that it belongs to."""
     if device.label is not None:
         return device.label
-    for key, form in (("npu_id", "(NPU {})"), ("phy_id", "(davinci{})"), ("index", "(GPU {})")):
+    chip = f" chip {device.ids['chip_id']}" if device.ids.get("chip_id") else ""
+    for key, form in (("npu_id", "NPU {}"), ("phy_id", "davinci{}"), ("index", "GPU {}")):
         if device.ids.get(key) is not None:
-            return form.format(device.ids[key])
+            return f"({form.format(device.ids[key])}{chip})"
     return f"({device.kind})"
 
 
