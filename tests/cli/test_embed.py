@@ -8,19 +8,38 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Shell
 
+np = pytest.importorskip("numpy", reason="vectors come as numpy arrays")
+
 MEANING = {"rope": [1.0, 0.0], "ascender": [0.8, 0.6], "bread": [0.0, 1.0]}
+
+
+class Encoder:
+    """A loaded model that knows three words."""
+
+    def __init__(self, seen: dict[str, Any]) -> None:
+        self.seen = seen
+
+    def encode(self, texts: Sequence[str], **config: Any) -> Any:
+        self.seen.update(texts=list(texts), config=config)
+        return np.array([MEANING[text] for text in texts])
+
+    def __enter__(self) -> Encoder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seen["closed"] = True
 
 
 @pytest.fixture(autouse=True)
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """An encoder that knows three words."""
+    """What the engine was asked for."""
     seen: dict[str, Any] = {}
 
-    def embed(model: str, texts: Sequence[str], **config: Any) -> list[list[float]]:
-        seen.update(model=model, texts=list(texts), config=config)
-        return [MEANING[text] for text in texts]
+    def load(model: str, *, task: str, backend: str, listener: Any, cancel: Any) -> Encoder:
+        seen.update(model=model, task=task, backend=backend)
+        return Encoder(seen)
 
-    monkeypatch.setattr("jumar.engine.embed", embed)
+    monkeypatch.setattr("jumar.engine.load", load)
     return seen
 
 
@@ -53,8 +72,9 @@ def test_texts_come_from_lines_of_a_file_or_of_stdin(run: Shell, asked: dict[str
 
 def test_model_device_and_dimensions_are_passed_on(run: Shell, asked: dict[str, Any]) -> None:
     run("embed", "rope", "-m", "minilm", "--device", "cpu", "--dimensions", "2")
-    assert asked["model"] == "all-minilm-l6-v2"
-    assert asked["config"] == {"backend": "cpu", "dimensions": 2}
+    assert (asked["model"], asked["task"], asked["backend"]) == ("minilm", "embeddings", "cpu")
+    assert asked["config"] == {"dimensions": 2}
+    assert asked["closed"]
 
 
 @pytest.mark.parametrize("line", [("embed",), ("embed", "--query", "rope")])

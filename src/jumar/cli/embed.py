@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from jumar import catalog
 from jumar.cli import show
 from jumar.cli.flags import complete_model
+from jumar.cli.progress import watching
+from jumar.cli.stopping import stoppable
 from jumar.contracts.errors import InvalidInput, InvalidRequest
 from jumar.reporting.vectors import cosine
 
@@ -69,18 +71,28 @@ def command(
     config = {} if dimensions is None else {"dimensions": dimensions}
     if out is not None:
         ctx.exit(_written(model, listed, backend, config, out, overwrite, as_json))
-
-    from jumar import engine
-
-    asked = listed if query is None else [query, *listed]
-    rows = [
-        [float(number) for number in row]
-        for row in engine.embed(catalog.get(model).id, asked, backend=backend, **config)
-    ]
+    rows = _encoded(model, listed if query is None else [query, *listed], backend, config, as_json)
     if query is None:
         _vectors(listed, rows, as_json)
     else:
         _ranking(query, listed, rows, as_json)
+
+
+def _encoded(
+    model: str, texts: list[str], backend: str, config: dict[str, Any], quiet: bool
+) -> list[list[float]]:
+    """The vectors; loading is shown and can be stopped, as in a run."""
+    from jumar import engine
+
+    def work(cancel: threading.Event) -> list[list[float]]:
+        with engine.load(
+            model, task="embeddings", backend=backend, listener=watch.listener, cancel=cancel
+        ) as placed:
+            rows: list[list[float]] = placed.encode(texts, **config).tolist()
+            return rows
+
+    with watching(quiet=quiet, verbose=False) as watch:
+        return stoppable(work, on_first=watch.stopping, on_second=watch.close)
 
 
 def _lines(file: str | None) -> list[str]:
@@ -101,7 +113,14 @@ def _written(
     from jumar.contracts import requests
 
     request = requests.embeddings(model, texts, backend=backend, **config)
-    done = engine.generate(request, out=out, overwrite=overwrite)
+    with watching(quiet=as_json, verbose=False) as watch:
+        done = stoppable(
+            lambda cancel: engine.generate(
+                request, out=out, overwrite=overwrite, listener=watch.listener, cancel=cancel
+            ),
+            on_first=watch.stopping,
+            on_second=watch.close,
+        )
     return show.result(done, json_only=as_json, quiet=False, folder=Path(out).parent)
 
 

@@ -52,7 +52,7 @@ def command(
             lambda cancel: engine.generate(
                 request, out=out, overwrite=overwrite, listener=watch.listener, cancel=cancel
             ),
-            on_first=lambda: watch.say("stopping… (Ctrl-C again ends at once)"),
+            on_first=watch.stopping,
             on_second=watch.close,
         )
     folder = _folder(out or request.config.get("output_dir") or "jumar-out")

@@ -30,6 +30,10 @@ class Watch:
     say: Callable[[str], None] = lambda text: click.echo(text, err=True)
     close: Callable[[], None] = lambda: None
 
+    def stopping(self) -> None:
+        """Answer the first Ctrl-C."""
+        self.say("stopping… (Ctrl-C again ends at once)")
+
 
 @contextmanager
 def watching(*, quiet: bool, verbose: bool) -> Iterator[Watch]:

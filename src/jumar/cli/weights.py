@@ -33,7 +33,7 @@ def pull(model: str, verify: bool, quiet: bool, as_json: bool) -> None:
     with watching(quiet=quiet or as_json, verbose=False) as watch:
         paths = stoppable(
             lambda cancel: _pulled(manifest, watch, verify, cancel),
-            on_first=lambda: watch.say("stopping… (what was fetched stays)"),
+            on_first=watch.stopping,
             on_second=watch.close,
         )
     if as_json:
