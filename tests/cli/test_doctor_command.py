@@ -147,9 +147,6 @@ def test_a_plan_is_printed_and_its_exit_code_says_whether_it_is_whole(run: Run, 
     code, out, _ = run("container", "plan", "--image", "python:3.11", "--host", host(spec))
     assert code == 0
     assert out.startswith("docker run --rm -it \\\n")
-    spec["directories"] = [
-        d for d in spec["directories"] if not d.startswith("/usr/local/Ascend/d")
-    ]
     del spec["nodes"]["devmm_svm"]
     code, out, err = run("container", "plan", "--image", "python:3.11", "--host", host(spec))
     assert code == 1

@@ -200,6 +200,14 @@ def test_an_echo_that_comes_first_in_the_file_is_still_an_echo() -> None:
     assert root.consequences[0].evidence("en")[0].startswith("line 1 (x3): ")
 
 
+def test_an_echo_is_not_put_below_a_mere_warning() -> None:
+    log = LINES["log-cpu-fallback"][0] + "\nEngineCore encountered an issue\n"
+    log += "error code is 507033\n"
+    found = {root.id: root for root in classified(log)}
+    assert [one.id for one in found["log-opp-driver"].walk()][1:] == ["log-engine-dead"]
+    assert found["log-cpu-fallback"].consequences == ()
+
+
 def test_an_echo_alone_is_shown_for_what_it_is() -> None:
     (root,) = classified("EngineCore encountered an issue.\n")
     assert root.id == "log-engine-dead"

@@ -107,19 +107,31 @@ def ensure(facts: HostFacts, need: str) -> None:
         raise CannotLook(need, next(parts_why, facts.unseen.get("process")))
 
 
+def first_sound(echo: Finding, findings: Iterable[Finding]) -> str | None:
+    """The first log finding that may be what an echo repeats."""
+    worst = SEVERITIES.index(echo.rule.severity)
+    for finding in findings:
+        rule = finding.rule
+        echoes = "*" in rule.after
+        if rule.topic == "log" and not echoes and SEVERITIES.index(rule.severity) <= worst:
+            return finding.id
+    return None
+
+
 def arrange(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Each finding below the first of its rule's `after` that was found too; roots worst first.
 
-    ``after: ["*"]`` stands for any other root. Order among equals is kept: it is that of causes.
+    ``after: ["*"]`` marks an echo: it goes below the first log text that is none and no less
+    severe. Order among equals is kept: it is that of causes.
     """
     by_id = {finding.id: finding for finding in findings}
     parents = {
         id_: next((cause for cause in finding.rule.after if cause in by_id), None)
         for id_, finding in by_id.items()
     }
-    echoes = [id_ for id_ in by_id if parents[id_] is None and "*" in by_id[id_].rule.after]
-    first = next((id_ for id_ in by_id if parents[id_] is None and id_ not in echoes), None)
-    parents.update(dict.fromkeys(echoes, first))
+    for id_ in by_id:
+        if parents[id_] is None and "*" in by_id[id_].rule.after:
+            parents[id_] = first_sound(by_id[id_], by_id.values())
 
     def grow(id_: str) -> Finding:
         below = [grow(child) for child, parent in parents.items() if parent == id_]
