@@ -205,6 +205,7 @@ def test_another_distribution_adds_a_folder(
         ("return 1 / 0", "division by zero"),
         ("return None", "NoneType"),
         (f"return [{ {**SINGER, 'tier': 'best'}!r}]", "tier: Input should be"),
+        (f"return [{SINGER!r}] * 2", "'singer' names both singer and singer"),
         (
             f"return [{ {**SINGER, 'id': 'brush'}!r}]",
             "'brush' of other is already the name of painter of jumar",

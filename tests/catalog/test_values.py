@@ -72,6 +72,7 @@ def test_a_value_is_taken_in_the_type_of_the_key(param: Param, value: Any, taken
         (STEPS, True, "must be a whole number, not True", None),
         (STEPS, -5, "is -5, below 1", "Valid: 1 to 50."),
         (STEPS, 10**400, "above 50", None),
+        (STEPS, [20], "must be a whole number, not a list", None),
         (STEPS, math.inf, "must be a whole number, not inf", None),
         (SEED, -1, "is -1, below 0", "Valid: 0 to 9223372036854775807."),
         (SEED, 2**63, "above 9223372036854775807", None),
@@ -88,6 +89,7 @@ def test_a_value_is_taken_in_the_type_of_the_key(param: Param, value: Any, taken
         (DTYPE, ["fp16"], "has no choice", None),
         (FOLDER, "", "is an empty path", "A folder."),
         (FOLDER, "a\0b", "is no path", None),
+        (FOLDER, "\ud800", "half a character", None),
         (FOLDER, 3, "must be a path, not 3", None),
         (EXTRA, "{", "is no JSON", None),
         (EXTRA, [1], "must be a mapping", None),
@@ -136,10 +138,20 @@ def test_a_list_over_the_limit_is_too_large(param: Param, value: Any) -> None:
         accepted(param, value, "inputs.key")
 
 
+def test_numbers_of_numpy_are_numbers() -> None:
+    numpy = pytest.importorskip("numpy")
+    assert type(accepted(STEPS, numpy.int64(20), "config.key")) is int
+    assert type(accepted(SCALE, numpy.float32(7.5), "config.key")) is float
+    with pytest.raises(InvalidValue):
+        accepted(STEPS, numpy.bool_(True), "config.key")
+
+
 def test_the_message_stays_short_whatever_the_value() -> None:
     with pytest.raises(InvalidValue) as error:
         accepted(STEPS, "9" * 1_000_000, "config.key")
     assert len(error.value.message) < 200
+    with pytest.raises(InvalidValue, match="is a number of more than 38 digits, above 50"):
+        accepted(STEPS, 10**5000, "config.key")
 
 
 JSON = st.recursive(

@@ -61,7 +61,7 @@ def build(folder: Path = HERE) -> dict[str, Any]:
     vocabulary = _vocabulary(vocabulary_data)
     written = dict(documents([folder / "manifests"]))
     manifests = [checked(raw, vocabulary, name=name) for name, raw in written.items()]
-    _are_unique(manifests)
+    are_unique(manifests)
     return {
         "rows": rows_of(manifests),
         "presets": _presets(_read(folder / "presets.yaml"), vocabulary),
@@ -196,7 +196,8 @@ def _refusal(param: Param, value: Any) -> str | None:
     return None
 
 
-def _are_unique(manifests: list[Manifest]) -> None:
+def are_unique(manifests: Iterable[Manifest]) -> None:
+    """Raise ManifestError where two models share a name."""
     owners: dict[str, str] = {}
     for manifest in manifests:
         for name in (manifest.id, *manifest.aliases):

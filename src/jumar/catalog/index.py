@@ -102,11 +102,12 @@ class Catalog:
             self.failures.append(unusable)
 
     def _take(self, written: Iterable[Any], distribution: str) -> None:
-        from jumar.catalog.build import checked, documents, rows_of
+        from jumar.catalog.build import are_unique, checked, documents, rows_of
         from jumar.catalog.manifest import Vocabulary
 
         vocabulary = Vocabulary.from_dict(self._vocabulary)
         added = [checked(raw, vocabulary, name=name) for name, raw in documents(written)]
+        are_unique(added)
         for manifest in added:
             for name in (manifest.id, *manifest.aliases):
                 if name in self._owners:

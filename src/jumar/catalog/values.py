@@ -11,6 +11,7 @@ import math
 import os
 import re
 from collections.abc import Callable
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,7 +61,7 @@ def _integer(param: Param, value: Any) -> int:
         value = int(value)
     if isinstance(value, float) and value % 1 == 0:
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise _Refused(f"must be a whole number, not {shown(value)}.", hint=_range(param))
     return _in_range(param, int(value))
 
@@ -68,7 +69,7 @@ def _integer(param: Param, value: Any) -> int:
 def _number(param: Param, value: Any) -> float:
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         value = float(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise _Refused(f"must be a number, not {shown(value)}.", hint=_range(param))
     try:
         number = float(value)
@@ -117,7 +118,8 @@ def _boolean(param: Param, value: Any) -> bool:
 def _choice(param: Param, value: Any) -> str:
     if not isinstance(value, str) or value not in param.choices:
         raise _Refused(
-            f"has no choice {shown(value)}.", hint=did_you_mean(str(value)[:100], param.choices)
+            f"has no choice {shown(value)}.",
+            hint=did_you_mean(value[:100] if isinstance(value, str) else "", param.choices),
         )
     return value
 
@@ -132,13 +134,17 @@ def _words(param: Param, value: Any) -> str:
             f"has {len(value):,} characters, more than {param.maximum:,}.",
             hint="Shorten it, or split it over several requests.",
         )
+    return _whole(value)
+
+
+def _whole(text: str) -> str:
     try:
-        value.encode()
+        text.encode()
     except UnicodeEncodeError as error:
         raise _Refused(
             f"has half a character (a lone surrogate) at position {error.start}."
         ) from None
-    return value
+    return text
 
 
 def _texts(param: Param, value: Any) -> list[str]:
@@ -169,7 +175,7 @@ def _path(param: Param, value: Any) -> str:
         raise _Refused(f"must be a path, not {shown(value)}.")
     if not value.strip() or "\0" in value:
         raise _Refused("is no path." if value.strip() else "is an empty path.", hint=param.help)
-    return value
+    return _whole(value)
 
 
 def _files(param: Param, value: Any) -> str | list[str]:
@@ -194,7 +200,7 @@ def _file(param: Param, value: Any) -> str:
         raise _Refused(f"cannot be looked up: {error}.") from None
     if not found:
         raise _Refused(
-            f"is {path!r}, " + ("a folder." if Path(path).is_dir() else "which is not there.")
+            f"is {path[:300]!r}, " + ("a folder." if Path(path).is_dir() else "which is not there.")
         )
     return path
 
@@ -226,8 +232,15 @@ _TYPES: dict[str, Callable[[Param, Any], Any]] = {
 
 def shown(value: Any) -> str:
     """A value in an error message: short, whatever it is."""
-    text = _text(value) if isinstance(value, float) else repr(value)[:60]
-    return text if len(text) < 60 else text + "…"
+    if isinstance(value, float):
+        return _text(value)
+    if isinstance(value, str):
+        return repr(value) if len(value) <= 60 else f"{value[:60]!r}…"
+    if isinstance(value, (list, tuple, dict)):
+        return f"a {type(value).__name__}"
+    if isinstance(value, int) and value.bit_length() > 128:
+        return "a number of more than 38 digits"
+    return repr(value)[:60]
 
 
 def _text(number: int | float) -> str:
