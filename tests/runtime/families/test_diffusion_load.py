@@ -248,6 +248,15 @@ class TestOptions:
         with pytest.raises(InvalidValue, match="its VAE cannot"):
             apply_options(studio.pipeline, {"enable_vae_slicing": True}, placement)
 
+    @pytest.mark.parametrize("wanted", ["int8", "fp8"])
+    def test_torchao_quantizes_the_denoiser(self, tiny: Tiny, wanted: str) -> None:
+        pytest.importorskip("torchao", reason="no torchao here")
+        config = {"quantization": wanted, "dtype": "bf16"}
+        studio = load(tiny, "sd3", config)
+        kinds = {type(weight.data).__name__ for weight in studio.pipeline.transformer.parameters()}
+        assert kinds & {"Int8Tensor", "Float8Tensor"}
+        studio.draw("text2image", CAT)
+
     @pytest.mark.parametrize("wanted", ["int8", "fp8", "nf4"])
     def test_quantization_names_the_package_that_is_not_there(
         self, tiny: Tiny, wanted: str, monkeypatch: pytest.MonkeyPatch

@@ -67,6 +67,11 @@ def quantization_of(config: Mapping[str, Any], components: list[str]) -> Any:
     from diffusers import PipelineQuantizationConfig
 
     parts = [name for name in DENOISERS if name in components]
+    if not parts:
+        raise InvalidValue(
+            f"Quantization is for {' or '.join(DENOISERS)}, which this pipeline has not.",
+            param="config.quantization",
+        )
     return PipelineQuantizationConfig(
         quant_mapping={part: _QUANTIZERS[choice][wanted]() for part in parts}
     )
