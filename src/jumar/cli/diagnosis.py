@@ -112,20 +112,26 @@ def print_finding(console: Console, finding: Finding, lang: Lang, depth: int = 0
         (finding.title(lang), "bold"),
         (f"  {finding.id}", "dim"),
     )
-    console.print(Padding(head, (0, 0, 0, depth)))
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=LABEL, style="dim")
-    grid.add_column(overflow="fold")
+    console.print(Padding(head, (0, 0, 0, depth), expand=False))
+    grid = labelled()
     grid.add_row(words["seen"], Text("\n".join(shortened(finding.evidence(lang), lang))))
     if depth == 0:
         grid.add_row(words["cause"], Text(finding.cause(lang)))
-    console.print(Padding(grid, (0, 0, 0, depth + 2)))
+    console.print(Padding(grid, (0, 0, 0, depth + 2), expand=False))
     if depth == 0:
         print_fix(console, finding, lang)
     if finding.consequences:
         console.print(Text(f"  {' ' * depth}{words['follows']}:", style="dim"))
     for below in finding.consequences:
         print_finding(console, below, lang, depth + 4)
+
+
+def labelled() -> Table:
+    """A column of labels and one of texts that wrap beside it."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=LABEL, style="dim")
+    grid.add_column(overflow="fold")
+    return grid
 
 
 def shortened(evidence: list[str], lang: Lang) -> list[str]:
@@ -145,9 +151,9 @@ def print_fix(console: Console, finding: Finding, lang: Lang) -> None:
         console.print(Text.assemble((f"  {label}{pad} ", "dim"), (line, style)), soft_wrap=True)
         label, pad = "", " " * LABEL
     if finding.rule.reference:
-        see = WORDS[lang]["see"]
-        pad = " " * (LABEL - Text(see).cell_len)
-        console.print(Text(f"  {see}{pad} {' '.join(finding.rule.reference)}", style="dim"))
+        grid = labelled()
+        grid.add_row(WORDS[lang]["see"], Text(" ".join(finding.rule.reference), style="dim"))
+        console.print(Padding(grid, (0, 0, 0, 2), expand=False))
 
 
 def print_ids(console: Console, diagnosis: Diagnosis, facts: HostFacts, lang: Lang) -> None:
@@ -177,4 +183,4 @@ def print_dark(console: Console, unseen: tuple[Unseen, ...], lang: Lang) -> None
     for gap in unseen:
         why = " / ".join((gap.why or words["unknown"]).splitlines()[:2])
         count = f" ({words['rules'].format(n=len(gap.rules))})" if gap.rules else ""
-        console.print(Padding(Text(f"{gap.what}: {why}{count}"), (0, 0, 0, 2)))
+        console.print(Padding(Text(f"{gap.what}: {why}{count}"), (0, 0, 0, 2), expand=False))
