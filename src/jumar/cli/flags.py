@@ -5,6 +5,8 @@
 @click.pass_context
 def command(ctx, **options):
     request = request_of(ctx)
+
+Help, completion and errors follow from the same flags.
 """
 
 from __future__ import annotations

@@ -78,6 +78,16 @@ class _Line:
     unit: str = ""
     what: str = ""
 
+    def hear(self, event: str, data: dict[str, Any]) -> None:
+        """Take in what happened in this stage."""
+        if event == "stage_finished":
+            self.ms = data["ms"]
+        elif event == "stage_failed":
+            self.ms, self.failed = (monotonic() - self.begun) * 1e3, True
+        elif event == "step":
+            self.done, self.total = data.get("done", 0), data.get("total")
+            self.unit, self.what = data.get("unit", ""), data.get("what", "")
+
 
 class _Board:
     """The stages heard of, in the order in which they began."""
@@ -90,26 +100,11 @@ class _Board:
 
     def hear(self, event: StageEventRecord) -> None:
         """Take an event in. Called in the thread of the run."""
-        getattr(self, f"_{event.event}", lambda stage, data: None)(event.stage, event.data)
-
-    def _stage_started(self, stage: str, data: dict[str, Any]) -> None:
-        depth = sum(line.ms is None for line in self._lines.values())
-        self._lines[stage] = _Line(depth, monotonic())
-
-    def _stage_finished(self, stage: str, data: dict[str, Any]) -> None:
-        if stage in self._lines:
-            self._lines[stage].ms = data["ms"]
-
-    def _stage_failed(self, stage: str, data: dict[str, Any]) -> None:
-        if stage in self._lines:
-            line = self._lines[stage]
-            line.ms, line.failed = (monotonic() - line.begun) * 1e3, True
-
-    def _step(self, stage: str, data: dict[str, Any]) -> None:
-        if stage in self._lines:
-            line = self._lines[stage]
-            line.done, line.total = data.get("done", 0), data.get("total")
-            line.unit, line.what = data.get("unit", ""), data.get("what", "")
+        if event.event == "stage_started":
+            depth = sum(line.ms is None for line in self._lines.values())
+            self._lines[event.stage] = _Line(depth, monotonic())
+        elif event.stage in self._lines:
+            self._lines[event.stage].hear(event.event, event.data)
 
     def drawn(self) -> Table:
         """The board as it is now."""
@@ -143,5 +138,5 @@ def _bar(line: _Line) -> Text:
         " ",
         ("━" * full, "cyan"),
         ("━" * (_BAR - full), "dim"),
-        (f" {counted(line.done)} of {counted(line.total)} {line.what}", "dim"),
+        (f" {counted(line.done)} of {counted(line.total)} {line.what}".rstrip(), "dim"),
     )
