@@ -18,7 +18,7 @@ _HOW = {
 def command(ctx: click.Context, shell: str) -> None:
     """Print a completion script for SHELL."""
     root = ctx.find_root()
-    prog = (root.info_name or "jumar").rpartition("/")[2]
+    prog = (root.info_name or "jumar").split()[-1].rpartition("/")[2]
     variable = f"_{prog}_COMPLETE".replace("-", "_").upper()
     completion = get_completion_class(shell)
     if completion is None:
