@@ -1,6 +1,6 @@
 """Sound files in and out, through the FFmpeg libraries that PyAV brings.
 
-sound = decode("talk.m4a", rate=16_000, param="audio")   # mono float32, notes on what changed
+sound = decode("talk.m4a", rate=16_000, param="inputs.audio")  # mono float32, notes on what changed
 draft = encode(samples, 24_000, "flac")                  # equal samples give equal bytes
 """
 
@@ -25,6 +25,7 @@ MAX_SECONDS = 3 * 3600.0
 # Container formats that hold sound as such. Playlists and other formats that make FFmpeg open
 # further files or addresses are not among them.
 _DEMUXERS = "aac,ac3,aiff,amr,au,caf,flac,matroska,mov,mp3,mpegts,ogg,w64,wav"
+_SLACK_S = 0.5
 _KNOWN = "WAV, FLAC, MP3, OGG, M4A and MP4 files can be read."
 
 
@@ -94,7 +95,8 @@ def decode(
                 raise InvalidInput(f"{path} has no sound track.", hint=_KNOWN, param=param)
             stream = box.streams.audio[0]
             channels, own_rate = stream.codec_context.channels, stream.codec_context.sample_rate
-            blocks = []
+            promised = float((stream.duration or 0) * (stream.time_base or 0))
+            blocks: list[np.ndarray] = []
             limit = int(max_seconds * rate)
             for block in _resampled(_mono(box.decode(stream)), own_rate, rate):
                 blocks.append(block)
@@ -111,12 +113,15 @@ def decode(
         raise InvalidInput(
             f"{path} is no sound file, or a damaged one.", hint=_KNOWN, param=param
         ) from error
-    samples = np.concatenate(blocks) if blocks else np.zeros(0, np.float32)
+    samples: np.ndarray = np.concatenate(blocks) if blocks else np.zeros(0, np.float32)
     if not len(samples):
         raise InvalidInput(f"{path} holds no sound: it has 0 samples.", param=param)
     if not np.isfinite(samples).all():
         raise InvalidInput(f"{path} has samples that are NaN or infinite.", param=param)
-    return Sound(samples, rate, tuple(_changes(channels, own_rate, rate)))
+    notes = [*_changes(channels, own_rate, rate)]
+    if promised - len(samples) / rate > _SLACK_S:
+        notes.append(f"The sound ends early: the file promises {promised:.1f} seconds.")
+    return Sound(samples, rate, tuple(notes))
 
 
 def resample(samples: np.ndarray, own_rate: int, rate: int) -> np.ndarray:
@@ -154,7 +159,7 @@ def check_rate(rate: int, name: str) -> None:
         raise InvalidValue(
             f"{name} cannot have {rate} samples per second.",
             hint=f"{name} can have {', '.join(map(str, rates))}; wav and flac any rate.",
-            param="sample_rate",
+            param="config.sample_rate",
         )
 
 

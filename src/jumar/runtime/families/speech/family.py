@@ -42,11 +42,12 @@ class Speech:
             raise InvalidInput(
                 f"This voice speaks English; it has no sound for: {text.named(lost)}",
                 hint="Write the prompt in Latin letters, or take another model.",
-                param="prompt",
+                param="inputs.prompt",
             )
         if not text.has_words(prompt):
             raise InvalidInput(
-                "There is nothing to say: the prompt has no letter and no digit.", param="prompt"
+                "There is nothing to say: the prompt has no letter and no digit.",
+                param="inputs.prompt",
             )
         config = request.config
         check_rate(config["sample_rate"] or RATE, config["response_format"] or FORMAT)

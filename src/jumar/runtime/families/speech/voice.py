@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jumar.contracts.errors import InvalidInput, InvalidModelOutput, WeightsUnavailable
 from jumar.runtime.families.base import Draft
 from jumar.runtime.families.sound import encode, resample
-from jumar.runtime.families.speech.text import in_parts, named, silent
+from jumar.runtime.families.speech.text import LONGEST_WORD, in_parts, named, silent
 from jumar.runtime.run import Run
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Voice:
         """Phonemes, in pieces that are spoken at once."""
         prompt, cut = in_parts(run.inputs["prompt"], self._knows)
         if cut:
-            run.warn(f"Read in parts, being longer than a word is: {', '.join(map(_brief, cut))}.")
+            run.warn(f"Words of over {LONGEST_WORD} letters were read in parts: {_list(cut)}.")
         sentences = self._hibari.split_sentences(prompt)
         unheard: dict[str, None] = {}
         said = False
@@ -90,7 +90,7 @@ class Voice:
             unheard.update(dict.fromkeys(silent(sentence, self._sounds)))
             run.step(done, len(sentences))
         if not said:
-            raise InvalidInput("There is nothing in the prompt that can be said.", param="prompt")
+            raise InvalidInput("Nothing in the prompt can be said.", param="inputs.prompt")
         if unheard:
             run.warn(f"Symbols that have no sound were left out: {named([*unheard])}")
 
@@ -123,6 +123,10 @@ def _short(phonemes: str) -> Iterator[str]:
         phonemes = phonemes[at:]
     if phonemes:
         yield phonemes
+
+
+def _list(words: list[str]) -> str:
+    return ", ".join(repr(_brief(word)) for word in words[:5]) + (", …" if len(words) > 5 else "")
 
 
 def _brief(words: str) -> str:
