@@ -19,8 +19,8 @@ INTRO = """\
 # The doctor's rules
 
 {count} rules about hosts, {logs} texts of logs. Rows: `src/jumar/host/doctor/rules/`. The order of
-the topics is that of causes. "for" names the purpose without which a rule is not looked at; "follows
-from" the rules below whose finding this one is shown.
+the topics is that of causes. "for" names the purpose without which a rule is not looked at;
+"follows from" the rules below whose finding this one is shown.
 """
 
 

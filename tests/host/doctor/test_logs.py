@@ -32,7 +32,8 @@ LINES: dict[str, list[str]] = {
         "UserWarning: Can't get ascend_hal device count",
     ],
     "log-no-usable-device": ["get device count failed, runtime result = 507899"],
-    "log-ub-libraries": ["[TsdOpen] failed", "create jetty failed: urma_attr is NULL"],
+    "log-ub-libraries": ["create jetty failed: urma_attr is NULL"],
+    "log-tsd-open": ["[TsdOpen] tdt error"],
     "log-glibc-private": ["symbol lookup error: libc.so.6: undefined symbol, GLIBC_PRIVATE"],
     "log-driver-libraries": [
         "ImportError: libascend_hal.so: cannot open shared object file: No such file or directory",
@@ -100,7 +101,6 @@ LINES: dict[str, list[str]] = {
         "open device 4 failed, runtime result = 107001.",
         "AssertionError: Invalid device id",
     ],
-    "log-variable-too-late": ["ASCEND_RT_VISIBLE_DEVICES changed since the runtime was started"],
     "log-fork": ["Cannot re-initialize NPU in forked subprocess. Use 'spawn'"],
     "log-hccl-user": [
         "HcclGetRootInfo(&hcclID), error code is 19",

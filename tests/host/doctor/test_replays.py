@@ -79,7 +79,7 @@ ENTRIES: dict[str, tuple[Callable[[], Spec], str | None, str, list[str], str]] =
         BROKEN["ub-libraries-missing"],
         UB_LOG,
         "serve",
-        ["ub-libraries-missing", "log-ub-libraries"],
+        ["ub-libraries-missing", "log-ub-libraries", "log-tsd-open", "log-opp-driver"],
         "urma|ummu",
     ),
     "torch_npu cannot be imported": (
@@ -115,7 +115,7 @@ ENTRIES: dict[str, tuple[Callable[[], Spec], str | None, str, list[str], str]] =
         None,
         "serve",
         ["memory-not-released"],
-        "--max-concurrency 1 --pipeline-cache-size 1",
+        "max_concurrency=1 and pipeline_cache_size=1",
     ),
     "torch 2.1.0 and the latest diffusers": (
         new_diffusers,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import click
 import pytest
 from tests.host.ascend_hosts import LINES, healthy, inside
 from tests.host.doctor.broken_hosts import BROKEN, PURPOSES
 
+from jumar.cli.app import COMMANDS, jumar
 from jumar.host import open_host
 from jumar.host.doctor import examine
 from jumar.host.doctor.base import PURPOSES as ALL_PURPOSES
@@ -22,6 +24,8 @@ RULES = {rule.id: rule for rule in rules()}
 EVERYTHING = {**RULES, **{rule.id: rule for rule in log_rules()}}
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 PLACEHOLDER = re.compile(r"\{[a-z_]*\}")
+BY_THE_MODEL = {"--dtype"}
+"""Flags that come from a model's manifest."""
 TELLS_OF_THE_PRODUCT = {"bf16-default", "chip-without-bf16", "pooling-on-310p", "id-spaces-differ"}
 """Notes about a product, not faults: a healthy host of another line is their negative control."""
 
@@ -96,3 +100,23 @@ def test_after_names_rules_that_exist_and_never_goes_in_a_circle() -> None:
 
     for rule in EVERYTHING:
         above(rule)
+
+
+def test_fixes_name_only_commands_and_options_that_jumar_has() -> None:
+    group = click.Context(jumar)
+    commands = [
+        (row.id, step.run.split(" -- ")[0].split()[1:])
+        for row in EVERYTHING.values()
+        for step in row.fix
+        if step.run is not None and step.run.startswith("jumar ")
+    ]
+    assert len(commands) > 10
+    for rule, (name, *words) in commands:
+        assert name in COMMANDS, rule
+        command = jumar.get_command(group, name)
+        if isinstance(command, click.Group):
+            command = command.commands[words[0]]
+        assert command is not None
+        known = {option for param in command.params for option in param.opts}
+        used = {word for word in words if word.startswith("--")} - BY_THE_MODEL
+        assert used <= known, (rule, used - known)

@@ -77,9 +77,10 @@ def examine(
             dark.setdefault((gap.what, gap.why), []).append(rule.id)
         else:
             found += [Finding(rule, tuple(seen))] if seen else []
-    unseen = tuple(Unseen(what, why, tuple(ids)) for (what, why), ids in dark.items())
-    skipped = sum(len(gap.rules) for gap in unseen)
-    return Diagnosis(arrange([*found, *log]), unseen, len(asked) - skipped)
+    gaps = [Unseen(what, why, tuple(ids)) for (what, why), ids in dark.items()]
+    skipped = sum(len(gap.rules) for gap in gaps)
+    lines = [Unseen(one.where, f"not understood: {one.line.strip()}", ()) for one in facts.unread]
+    return Diagnosis(arrange([*found, *log]), (*gaps, *lines), len(asked) - skipped)
 
 
 def look(rule: Rule, facts: HostFacts) -> list[Mapping[str, object]]:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from jumar.host.doctor.base import Values
     from jumar.host.facts import HostFacts
 
-NO_BF16 = {"910", "310p", "310b"}
+NO_BF16, HAS_BF16 = {"910", "310p"}, {"910b", "a3", "950"}
+"""Product lines by what is known of them; of the 310B nothing is."""
 
 
 def kind(facts: HostFacts) -> dict[str, object]:
@@ -36,8 +37,7 @@ def chip_without_bf16(facts: HostFacts) -> Iterator[Values]:
 
 @check("bf16-default")
 def bf16_default(facts: HostFacts) -> Iterator[Values]:
-    line = product_line(facts)
-    if line is not None and line not in NO_BF16:
+    if product_line(facts) in HAS_BF16:
         yield kind(facts)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 UB_LIBRARIES = ("libummu", "liburma")
 UB_FOLDER = "/usr/lib64"
-DRIVER_LIBRARIES = f"{ASCEND}/driver/lib64"
+DRIVER = f"{ASCEND}/driver"
 FILES = (
     "/usr/local/bin/npu-smi",
     "/usr/local/sbin/npu-smi",
@@ -63,8 +63,10 @@ def usr_lib64_mounted(facts: HostFacts) -> Iterator[Values]:
 def driver_libraries_missing(facts: HostFacts) -> Iterator[Values]:
     if not (card_nodes(facts) or facts.cards):
         return
-    if not seen_path(facts, DRIVER_LIBRARIES).exists:
-        yield {"path": DRIVER_LIBRARIES}
+    # The driver may be installed elsewhere (Driver_Install_Path_Param).
+    home = facts.driver.path.rsplit("/", 1)[0] if facts.driver is not None else DRIVER
+    if not seen_path(facts, f"{home}/lib64").exists:
+        yield {"path": f"{home}/lib64"}
 
 
 @check("runtime-option-nodrv")

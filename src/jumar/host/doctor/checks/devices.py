@@ -168,7 +168,14 @@ def card_held(facts: HostFacts) -> Iterator[Values]:
                 "pid": holder.pid,
                 "name": holder.name or "?",
                 "container": f"({holder.container})" if holder.container else "",
+                "share": sharing(facts, node.path),
             }
+
+
+def sharing(facts: HostFacts, node: str) -> str:
+    """What ``-t device-share`` says of the card of a node: 1, 0, or ? where it cannot be asked."""
+    told = {card.device_share for card in facts.cards if card.node == node}
+    return "?" if told != {True} and told != {False} else str(int(told == {True}))
 
 
 @check("vnpu-not-privileged")

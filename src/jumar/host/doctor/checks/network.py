@@ -37,7 +37,8 @@ def hccl_port_taken(facts: HostFacts) -> Iterator[Values]:
 @check("hccn-incomplete")
 def hccn_incomplete(facts: HostFacts) -> Iterator[Values]:
     # Only a file that configures some NPU is meant to configure all of them.
-    npus = sorted({card.npu_id for card in facts.cards} | set(facts.hccn)) if facts.hccn else []
+    chips = {card.npu_id if card.phy_id is None else card.phy_id for card in facts.cards}
+    npus = sorted(chips | set(facts.hccn)) if facts.hccn else []
     for npu in npus if len(facts.cards) > 1 else ():
         missing = [key for key in HCCN_KEYS if key not in facts.hccn.get(npu, ())]
         if missing:

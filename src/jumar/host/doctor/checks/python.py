@@ -31,7 +31,7 @@ COMPILER_NEEDS = (
 
 FIRST_WITH_NUMPY_2 = "8.3.RC1"
 
-PLATFORMS = ("vllm-ascend", "vllm-plugin-fl", "jumar")
+PLATFORMS = ("vllm-ascend", "vllm-plugin-fl")
 """Distributions that bring vLLM a platform for NPUs."""
 
 
@@ -128,7 +128,7 @@ def torch_npu_end_of_life(facts: HostFacts) -> Iterator[Values]:
 @check("torch-cuda-build")
 def torch_cuda_build(facts: HostFacts) -> Iterator[Values]:
     torch = facts.python.version_of("torch")
-    cuda = facts.python.torch_cuda or (torch or "").partition("+cu")[2]
+    cuda = facts.python.torch_cuda or "".join((torch or "").partition("+cu")[1:]).lstrip("+")
     if torch and cuda and has_npu(facts) and not facts.nvidia.gpus:
         yield {**here(facts), "cuda": cuda, "release": release(torch)}
 
