@@ -129,6 +129,19 @@ class TestAnEditedManifest:
         os.utime(edited / "manifests", ns=(later + 10**9, later + 10**9))
         assert len(Catalog(load_index(edited)).rows()) == 1
 
+    def test_is_seen_where_nothing_can_be_written(
+        self, edited: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (edited.parents[2] / "hatch_build.py").touch()
+        before = (edited / index.INDEX).read_bytes()
+
+        def read_only(*_: object, **__: object) -> None:
+            raise PermissionError("read-only")
+
+        monkeypatch.setattr(build.tempfile, "mkstemp", read_only)
+        assert self.summary(edited) == "Paints."
+        assert (edited / index.INDEX).read_bytes() == before
+
     def test_leaves_no_half_written_index(
         self, edited: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -203,6 +216,7 @@ def test_another_distribution_adds_a_folder(
     ("body", "said"),
     [
         ("return 1 / 0", "division by zero"),
+        ("pass\nimport a_module_that_is_not_there", "a_module_that_is_not_there"),
         ("return None", "NoneType"),
         (f"return [{ {**SINGER, 'tier': 'best'}!r}]", "tier: Input should be"),
         (f"return [{SINGER!r}] * 2", "'singer' names both singer and singer"),
@@ -224,6 +238,13 @@ def test_a_distribution_that_fails_is_shown_with_its_cause_and_harms_nobody(
     with pytest.raises(UnknownModel) as error:
         painter.get("singer")
     assert "other 1.2 cannot be loaded" in (error.value.hint or "")
+
+
+def test_the_catalog_of_a_process_has_them_too(adding: Adding) -> None:
+    adding(f"return [{SINGER!r}]")
+    fresh = index.catalog.__wrapped__()
+    assert fresh.get("singer").id == "singer"
+    assert fresh.failures == []
 
 
 def test_jumars_own_entry_point_returns_where_its_manifests_lie() -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jumar.catalog.manifest import Manifest
     from jumar.catalog.resolution import ResolvedRequest
     from jumar.contracts.errors import InvalidRequest
-    from jumar.contracts.requests import GenerateRequest
+    from jumar.contracts.requests import GenerateRequest, Task
     from jumar.plugins import PluginFailed
 
 __all__ = [
@@ -110,7 +110,7 @@ def resolve_load(
     return resolution.resolve_load(manifest, task, backend, config, catalog())
 
 
-def task_for(manifest: Manifest, keys: Iterable[str], preferred: str) -> str:
+def task_for(manifest: Manifest, keys: Iterable[str], preferred: str) -> Task:
     """The task that somebody means who gives these inputs and config keys."""
     from jumar.catalog import resolution
 

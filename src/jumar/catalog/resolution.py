@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jumar.catalog.manifest import Manifest, Param, TaskSpec
 from jumar.catalog.values import accepted
@@ -29,7 +29,7 @@ from jumar.contracts.errors import (
 
 if TYPE_CHECKING:
     from jumar.catalog.index import Catalog
-    from jumar.contracts.requests import AdapterRef, GenerateRequest
+    from jumar.contracts.requests import AdapterRef, GenerateRequest, Task
 
 MASK = "***"
 
@@ -144,7 +144,7 @@ def resolve_load(
     return ResolvedRequest(manifest, task, backend, {}, decided, origins)
 
 
-def task_for(manifest: Manifest, keys: set[str], preferred: str) -> str:
+def task_for(manifest: Manifest, keys: set[str], preferred: str) -> Task:
     """The task that somebody means who gives these inputs and config keys.
 
     The preferred one where it takes all of them, else the first of the model's that does; a
@@ -154,8 +154,8 @@ def task_for(manifest: Manifest, keys: set[str], preferred: str) -> str:
         spec = manifest.tasks[task]
         needed = {key for key, param in spec.inputs.items() if param.required}
         if needed <= keys <= spec.inputs.keys() | spec.config.keys():
-            return task
-    return preferred
+            return cast("Task", task)
+    return cast("Task", preferred)
 
 
 def _sorted_out(

@@ -55,7 +55,7 @@ def load_pipeline(plan: LoadPlan, run: Run) -> Any:
             quantization_config=quantization_of(plan.config, _components_in(folder)),
             device_map=plan.config.get("device_map"),
             **_components(cls, parts, plan.weights, dtype),
-            **options.get("load", {}),
+            **_arguments(options.get("load", {}), folder),
         )
         add_adapters(pipeline, plan.adapters)
     pipeline.set_progress_bar_config(disable=True)
@@ -123,6 +123,13 @@ def _from_folder(cls: type[Any], folder: Path, **arguments: Any) -> Any:
             f"{folder} cannot be loaded as {cls.__name__}.",
             hint="It must be a folder in the diffusers layout, with model_index.json.",
         ) from error
+
+
+def _arguments(load: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The manifest's own arguments. A variant counts where the folder has its files: a copy of
+    somebody's own (`model_path`) may have the plain ones only."""
+    lacks_variant = not any(folder.glob(f"*/*.{load.get('variant')}.*"))
+    return {k: v for k, v in load.items() if not (k == "variant" and lacks_variant)}
 
 
 def _components_in(folder: Path) -> list[str]:
