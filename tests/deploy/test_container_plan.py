@@ -6,8 +6,9 @@ import os
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -342,10 +343,7 @@ def test_whatever_paths_are_missing_or_unseen_no_plan_mounts_them(
         assert write(made, explain=True)
 
 
-def whole_host(line: str, made: dict[str, HostFacts] = {}) -> HostFacts:  # noqa: B006 - a cache
-    if line not in made:
-        from tempfile import TemporaryDirectory
-
-        with TemporaryDirectory() as folder:
-            made[line] = open_host(partial(make_host, Path(folder))(**healthy(line)))
-    return made[line]
+@cache
+def whole_host(line: str) -> HostFacts:
+    with TemporaryDirectory() as folder:
+        return open_host(make_host(Path(folder), **healthy(line)))

@@ -310,6 +310,15 @@ def test_atb_is_asked_for_the_abi_of_torch(make_host: MakeHost) -> None:
     assert any(line.endswith("--cxx_abi=1") for line in finding.fix("en"))
 
 
+def test_the_warning_below_the_table_is_enough_for_an_incomplete_driver(
+    make_host: MakeHost,
+) -> None:
+    table = "npu-smi-info__910B4__24.1.rc3__incomplete-driver-warning-last-line.txt"
+    host = make_host(npu_smi=table, complete=False)
+    (line,) = says(host, "driver-incomplete")
+    assert line.startswith("npu-smi info: [WARNING]The driver package may not be completely")
+
+
 def test_what_npu_smi_alone_cannot_tell_is_said(make_host: MakeHost) -> None:
     host = make_host(npu_smi="npu-smi-info__910B3__25.5.1__engine-process.txt", complete=False)
     dark = {gap.what: gap for gap in examine(open_host(host)).unseen}

@@ -108,17 +108,6 @@ def ensure(facts: HostFacts, need: str) -> None:
         raise CannotLook(need, next(parts_why, facts.unseen.get("process")))
 
 
-def first_sound(echo: Finding, findings: Iterable[Finding]) -> str | None:
-    """The first log finding that may be what an echo repeats."""
-    worst = SEVERITIES.index(echo.rule.severity)
-    for finding in findings:
-        rule = finding.rule
-        echoes = "*" in rule.after
-        if rule.topic == "log" and not echoes and SEVERITIES.index(rule.severity) <= worst:
-            return finding.id
-    return None
-
-
 def arrange(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Each finding below the first of its rule's `after` that was found too; roots worst first.
 
@@ -140,3 +129,14 @@ def arrange(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
     roots = [grow(id_) for id_, parent in parents.items() if parent is None]
     return tuple(sorted(roots, key=lambda finding: SEVERITIES.index(finding.severity)))
+
+
+def first_sound(echo: Finding, findings: Iterable[Finding]) -> str | None:
+    """The first log finding that may be what an echo repeats."""
+    worst = SEVERITIES.index(echo.rule.severity)
+    for finding in findings:
+        rule = finding.rule
+        echoes = "*" in rule.after
+        if rule.topic == "log" and not echoes and SEVERITIES.index(rule.severity) <= worst:
+            return finding.id
+    return None

@@ -3,6 +3,9 @@
 soc_names.tsv           chips: name, torch_npu's number, product line, generation
 torch_npu_compat.tsv    torch_npu, torch and CANN versions that belong together
 vllm_ascend_matrix.tsv  what each vllm-ascend release was made for
+torch_npu_compat_zh.tsv what the Chinese page lists besides
+torch_python.tsv        which Pythons a torch release supports
+driver_cann.tsv         the oldest driver for a CANN (reported by users)
 """
 
 from __future__ import annotations

@@ -97,7 +97,9 @@ def nodes_fewer_than_cards(facts: HostFacts) -> Iterator[Values]:
 @check("npu-smi-missing")
 def npu_smi_missing(facts: HostFacts) -> Iterator[Values]:
     error = facts.npu_smi.error
-    if expected(facts) or card_nodes(facts):
+    # Where nobody looked for nodes or on the bus, an NPU may be there.
+    dark = not (facts.sees("nodes") and facts.sees("pci"))
+    if expected(facts) or card_nodes(facts) or dark:
         if error is not None and error.kind == "missing":
             yield {"text": first_lines(error.text)}
         elif facts.npu_smi.present is False:

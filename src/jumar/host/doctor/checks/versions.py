@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from jumar.host.doctor.base import CannotLook
 from jumar.host.doctor.checks.common import ASCEND, check, inside
 from jumar.host.doctor.pairs import minor
 from jumar.host.product import card_nodes, has_npu, product_line, product_name
@@ -35,15 +36,15 @@ def driver_version_unknown(facts: HostFacts) -> Iterator[Values]:
 
 @check("driver-incomplete")
 def driver_incomplete(facts: HostFacts) -> Iterator[Values]:
+    told = [line for line in facts.npu_smi.warnings if "may not be completely installed" in line]
     info = facts.install_info
+    if info is None and not told:
+        raise CannotLook("install_info", facts.unseen.get("install_info"))
+    if info is None or info.kind != "file":
+        yield from ({"path": "npu-smi info", "line": line.strip()} for line in told)
     # Embedded boards (310B) come without an installer, so without its last line.
-    embedded = product_line(facts) == "310b"
-    if info is not None and info.kind == "file" and info.status != "complete" and not embedded:
+    elif info.status != "complete" and product_line(facts) != "310b":
         yield {"path": info.path, "line": f"Driver_Install_Status={info.status or '(missing)'}"}
-        return
-    for warning in facts.npu_smi.warnings:
-        if "may not be completely installed" in warning and info is None:
-            yield {"path": "npu-smi info", "line": warning.strip()}
 
 
 @check("install-info-missing")
