@@ -92,7 +92,9 @@ def test_config_keys_among_the_inputs_are_taken_for_what_they_are(painter: Catal
 
 
 def test_an_unknown_key_names_the_nearest(painter: Catalog) -> None:
-    with pytest.raises(UnknownKey) as error:
+    with pytest.raises(
+        UnknownKey, match=r"painter \(text2image\) has no config key 'stpes'"
+    ) as error:
         resolve(drawing(stpes=3), painter)
     assert error.value.param == "config.stpes"
     assert "'num_inference_steps'" in (error.value.hint or "")

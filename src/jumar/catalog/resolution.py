@@ -107,11 +107,11 @@ def examine(
     spec = manifest.tasks[request.task]
     wrong: list[InvalidRequest] = []
     given = _sorted_out(request, spec, wrong)
-    inputs = _checked(given["inputs"], spec.inputs, "inputs", wrong)
-    wrong += _missing(inputs, spec, wrong)
+    what = f"{manifest.id} ({request.task})"
     defaults = {k: p.default for k, p in spec.inputs.items() if p.default is not None}
-    inputs = {**defaults, **inputs}
-    caller = _checked(given["config"], spec.config, "config", wrong)
+    inputs = {**defaults, **_checked(given["inputs"], spec.inputs, "inputs", what, wrong)}
+    wrong += _missing(inputs, spec, wrong)
+    caller = _checked(given["config"], spec.config, "config", what, wrong)
     config, origins = _decided(manifest, request.task, caller, catalog.presets)
     adapters = tuple(request.adapters or ())
     wrong += _unfit_adapters(adapters, manifest)
@@ -137,7 +137,7 @@ def resolve_load(
         if param.load or key == "preset"
     }
     wrong: list[InvalidRequest] = []
-    caller = _checked(config, known, "config", wrong)
+    caller = _checked(config, known, "config", f"Loading {manifest.id}", wrong)
     if wrong:
         raise _first_of(wrong)
     decided, origins = _decided(manifest, task, caller, catalog.presets)
@@ -179,24 +179,28 @@ def _sorted_out(
 
 
 def _checked(
-    given: dict[str, Any], known: dict[str, Param], part: str, wrong: list[InvalidRequest]
+    given: dict[str, Any],
+    known: dict[str, Param],
+    part: str,
+    what: str,
+    wrong: list[InvalidRequest],
 ) -> dict[str, Any]:
     """The valid values of those given; what is wrong with the others is added to `wrong`."""
     valid = {}
     for key, value in given.items():
         try:
             if key not in known:
-                raise _unknown(key, known, part)
+                raise _unknown(key, known, part, what)
             valid[key] = accepted(known[key], value, f"{part}.{key}")
         except InvalidRequest as error:
             wrong.append(error)
     return valid
 
 
-def _unknown(key: str, known: dict[str, Param], part: str) -> UnknownKey:
+def _unknown(key: str, known: dict[str, Param], part: str, what: str) -> UnknownKey:
     kind = "input" if part == "inputs" else "config key"
     return UnknownKey(
-        f"There is no {kind} {key[:100]!r} here.",
+        f"{what} has no {kind} {key[:100]!r}.",
         hint=_meant(key[:100], known),
         param=f"{part}.{key[:100]}",
     )
