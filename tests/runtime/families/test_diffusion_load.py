@@ -28,6 +28,8 @@ from jumar.contracts.requests import AdapterRef
 from jumar.devices.base import Device, Placement
 from jumar.runtime.families.diffusion.placement import apply_options, dtype_for
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 Tiny = Callable[[str], Path]
 CAT = {"prompt": "a red cat"}
 SEED = {"seed": 1}
@@ -101,6 +103,16 @@ class TestWeights:
         text = tiny_manifests.FLUX.replace("FluxPipeline", "FluxNextYearPipeline")
         with pytest.raises(DependencyMissing, match="has no FluxNextYearPipeline"):
             Studio(manifest_of(text), tiny("flux"))
+
+    def test_a_pipeline_that_needs_another_package_names_it(self, tiny: Tiny) -> None:
+        text = tiny_manifests.FLUX.replace("FluxPipeline", "KolorsPipeline")
+        import importlib.util
+
+        if importlib.util.find_spec("sentencepiece") is not None:
+            pytest.skip("sentencepiece is installed here")
+        with pytest.raises(DependencyMissing, match="needs a package") as caught:
+            Studio(manifest_of(text), tiny("flux"))
+        assert "sentencepiece" in str(caught.value.hint)
 
     def test_a_task_that_needs_other_components_is_refused(self, tiny: Tiny) -> None:
         text = tiny_manifests.SD15.replace(

@@ -25,6 +25,8 @@ from jumar.contracts.errors import InvalidRequest
 from jumar.runtime.families import picture, video
 from jumar.runtime.families.diffusion.keys import call_arguments
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 Tiny = Callable[[str], Path]
 
 CASES = [

@@ -21,6 +21,8 @@ from studio import Shot, Studio, manifest_of
 from jumar.contracts.errors import Cancelled, DeadlineExceeded, InvalidModelOutput
 from jumar.contracts.results import StageEventRecord
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 Tiny = Callable[[str], Path]
 CAT = {"prompt": "a red cat"}
 

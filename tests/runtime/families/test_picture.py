@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,11 @@ RED = (255, 0, 0)
 def saved(path: Path, image: Image.Image, **options: Any) -> Path:
     image.save(path, **options)
     return path
+
+
+def png_chunk(kind: bytes, content: bytes) -> bytes:
+    head = struct.pack(">I", len(content)) + kind
+    return head + content + struct.pack(">I", zlib.crc32(kind + content))
 
 
 @pytest.fixture
@@ -127,7 +134,12 @@ class TestRefusals:
         assert "more than 1 million pixels" in self.refused(path).message
 
     def test_a_bomb_that_pillow_knows(self, tmp_path: Path) -> None:
-        path = saved(tmp_path / "bomb.png", Image.new("1", (20_000, 20_000)))
+        path = tmp_path / "bomb.png"
+        path.write_bytes(
+            b"\x89PNG\r\n\x1a\n"
+            + png_chunk(b"IHDR", struct.pack(">IIBBBBB", 40_000, 40_000, 8, 2, 0, 0, 0))
+            + png_chunk(b"IDAT", b"")
+        )
         assert "more than 64 million pixels" in self.refused(path).message
 
     def test_an_address_on_the_net(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,15 @@ import pytest
 
 pytest.importorskip("diffusers", reason="needs the runtime extra")
 
-import jumar
 import numpy as np
-import torch
 from digit_judge import accuracy, read_colour, read_digit
 from PIL import Image
 from studio import Shot, Studio
 
+import jumar
 from jumar import catalog
 
-pytestmark = pytest.mark.models
+pytestmark = [pytest.mark.models, pytest.mark.usefixtures("one_thread")]
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 COLOURS = ("red", "green", "blue", "yellow", "purple", "orange", "white")
@@ -31,12 +29,9 @@ PROMPTS = [
 
 
 @pytest.fixture(scope="module")
-def model() -> Iterator[Studio]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def model() -> Studio:
     folder = Path(jumar.__file__).parent / "assets" / "sdxl-digits"
-    yield Studio(catalog.get("sdxl-digits"), folder)
-    torch.set_num_threads(threads)
+    return Studio(catalog.get("sdxl-digits"), folder)
 
 
 def pixels(shot: Shot) -> list[np.ndarray[Any, Any]]:

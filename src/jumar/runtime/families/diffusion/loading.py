@@ -118,6 +118,12 @@ def _from_folder(cls: type[Any], folder: Path, **arguments: Any) -> Any:
             return cls.from_pretrained(
                 str(folder), local_files_only=True, **{"use_safetensors": True, **given}
             )
+    except ImportError as error:
+        # A class whose own needs are not met is there, and says so only when it is used.
+        raise DependencyMissing(
+            f"{cls.__name__} needs a package that is not installed.",
+            hint=" ".join(str(error).split()),
+        ) from error
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise WeightsUnavailable(
             f"{folder} cannot be loaded as {cls.__name__}.",

@@ -100,7 +100,7 @@ class DiffusionModel:
 
 def _check_call(pipeline: Any, arguments: dict[str, Any]) -> None:
     """Some pipelines take any keyword and drop what they do not know: nothing may get lost."""
-    if unknown := arguments.keys() - call_parameters(pipeline):
+    if unknown := arguments.keys() - call_parameters(type(pipeline)):
         raise InvalidRequest(
             f"{type(pipeline).__name__} takes no {', '.join(sorted(unknown))}.",
             hint="Its manifest says under options.call how keys are passed.",

@@ -26,7 +26,7 @@ class Watch:
         self.steps_done = 0
         self._loop = ExitStack()
         self._loop_begun = False
-        accepted = call_parameters(pipeline)
+        accepted = call_parameters(type(pipeline))
         self._reports_steps = "callback_on_step_end" in accepted
         self._shows_latents = "latents" in getattr(pipeline, "_callback_tensor_inputs", ())
 
@@ -158,16 +158,9 @@ class _Bar:
             self._on_update()
 
 
-def call_parameters(pipeline: Any) -> set[str]:
-    """The arguments that the pipeline's call takes."""
-    # Some calls stand behind decorators that hide their signature from `inspect`.
-    call = inspect.unwrap(type(pipeline).__call__)
-    while call.__closure__ and "kwargs" in inspect.signature(call).parameters:
-        inner = [c.cell_contents for c in call.__closure__ if inspect.isfunction(c.cell_contents)]
-        if not inner:
-            break
-        call = inner[0]
-    return set(inspect.signature(call).parameters) - {"self"}
+def call_parameters(cls: type[Any]) -> set[str]:
+    """The arguments that the call of a pipeline class takes by name."""
+    return set(inspect.signature(cls.__call__).parameters) - {"self", "args", "kwargs"}
 
 
 def _check(latents: Any, step: int, pipeline: Any) -> None:
