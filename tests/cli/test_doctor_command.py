@@ -195,3 +195,21 @@ def test_the_commands_load_neither_yaml_nor_rich_before_they_are_asked() -> None
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_what_could_not_be_looked_at_is_named_with_the_reason(run: Run, tmp_path: Path) -> None:
+    table = tmp_path / "npu-smi.txt"
+    table.write_text(healthy()["npu_smi"], encoding="utf-8")
+    code, out, _ = run("doctor", "--host", str(table), "--lang", "en")
+    assert code == 0
+    assert "Could not look at" in out
+    assert "canns: not recorded: /usr/local/Ascend" in out
+    assert "rules left out" in out
+    assert "Nothing is wrong in what could be looked at." in out
+
+
+def test_long_evidence_is_cut_on_the_screen_and_whole_in_json(run: Run, host: Host) -> None:
+    recorded = host(healthy("a3"))
+    assert "… and 12 more" in run("doctor", "--host", recorded, "--lang", "en")[1]
+    (finding,) = json.loads(run("doctor", "--host", recorded, "--json")[1])["findings"]
+    assert len(finding["evidence"]) == 15

@@ -347,3 +347,22 @@ def test_whatever_paths_are_missing_or_unseen_no_plan_mounts_them(
 def whole_host(line: str) -> HostFacts:
     with TemporaryDirectory() as folder:
         return open_host(make_host(Path(folder), **healthy(line)))
+
+
+def test_compose_knows_users_groups_and_variables(host: Host) -> None:
+    spec = healthy("950")
+    spec["directories"].append(f"{ROOT}/Ascend-Docker-Runtime")
+    made = plan(host(spec), CPU_IMAGE, devices=["1"], user="1000")
+    service = yaml.safe_load(compose(made, explain=True))["services"]["jumar"]
+    assert service["user"] == "1000"
+    assert service["group_add"] == ["1000"]
+    assert service["runtime"] == "ascend"
+    assert service["environment"] == {"ASCEND_VISIBLE_DEVICES": "1"}
+    assert "privileged" not in service
+    assert "container runtime must be the Ascend one" in kubernetes(made)
+
+
+def test_a_host_whose_product_nobody_can_tell_is_refused(host: Host) -> None:
+    spec = {"nodes": ["davinci0", "davinci_manager", "hisi_hdc", "devmm_svm"]}
+    with pytest.raises(DeviceUnavailable, match="which Ascend product"):
+        plan(host(spec), CPU_IMAGE)
