@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reporting.samples import climbed, events, failed_report, report, steps
 
@@ -72,6 +72,7 @@ def test_a_rung_that_was_tried_and_failed_is_a_fallback() -> None:
     assert not fell_back(climbed())
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5_000), st.floats(0, 0.999)), min_size=1, max_size=12))
 def test_neighbours_never_overlap_although_stamps_are_whole_milliseconds(
     lengths: list[tuple[int, float]],

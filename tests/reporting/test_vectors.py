@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jumar.reporting.vectors import cosine, rows_of, similarities
@@ -22,6 +22,7 @@ def written(array: object) -> bytes:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@settings(deadline=None)
 @given(rows=st.lists(st.lists(NUMBERS, min_size=3, max_size=3), min_size=1, max_size=5))
 def test_what_numpy_wrote_is_read_exactly(dtype: str, rows: list[list[float]]) -> None:
     found = rows_of(written(np.array(rows, dtype)))
@@ -46,6 +47,7 @@ def test_any_other_content_is_no_rows(content: bytes) -> None:
     assert rows_of(content) is None
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(NUMBERS, min_size=4, max_size=4), min_size=1, max_size=4))
 def test_similarity_is_the_cosine_that_numpy_finds(rows: list[list[float]]) -> None:
     array = np.array(rows, "float64")
