@@ -21,7 +21,8 @@ TASKS = [(row.id, task) for row in catalog.rows() for task in row.tasks]
 
 
 def numbers(param: Param) -> st.SearchStrategy[Any]:
-    low, high = param.minimum or 0, param.maximum or 1000
+    low = 0 if param.minimum is None else param.minimum
+    high = 1000 if param.maximum is None else param.maximum
     if param.type == "number":
         return st.floats(low, high)
     step = int(param.step or 1)
