@@ -292,7 +292,7 @@ def test_memory_without_a_process_is_not_taken_for_an_idle_card(make_host: MakeH
     rule = "memory-held-without-process"
     lines = says(make_host(**BROKEN[rule]()), rule)
     assert len(lines) == 4
-    assert all("no process listed" in line for line in lines)
+    assert all("by no listed process" in line for line in lines)
 
 
 def test_both_directions_of_driver_and_firmware_are_compared(make_host: MakeHost) -> None:

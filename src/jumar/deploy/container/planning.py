@@ -19,6 +19,7 @@ from jumar.deploy.container.base import (
 )
 from jumar.deploy.container.images import brings_cann, check_image
 from jumar.deploy.container.steps import inside_steps
+from jumar.host.accelerators import in_use
 from jumar.host.doctor import id_map
 from jumar.host.product import card_nodes, product_line, product_name
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 ASCEND = "/usr/local/Ascend"
 RESTRICT = "ASCEND_RT_VISIBLE_DEVICES"
-BUSY_SHARE = 0.10
-"""An idle card shows up to 5 % of its memory as used."""
 
 
 def plan(
@@ -232,11 +231,8 @@ def warnings(facts: HostFacts, nodes: Sequence[DeviceNode], user: str | None) ->
             )
     held = {node.path for node in nodes if node.holders}
     for card in facts.cards:
-        # A 310B shares its memory with the board's own system, so use says nothing there.
-        memory = card.memory if product_line(facts) != "310b" else None
-        if memory is None or not memory.total or card.node not in chosen_paths - held:
-            continue
-        if (memory.used or 0) > memory.total * BUSY_SHARE:
+        memory = card.memory
+        if memory is not None and card.node in chosen_paths - held and in_use(card):
             yield f"{card.node} has {memory.used} of {memory.total} MB in use by somebody."
     if user is not None and user.split(":")[0] not in ("0", "root"):
         yield (

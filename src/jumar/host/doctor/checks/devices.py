@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from jumar.host.facts import HostFacts
 
 MANAGER = "/dev/davinci_manager"
-NOT_ON_950 = "/dev/devmm_svm"
-SUPPORT = ("/dev/hisi_hdc", NOT_ON_950)
+SVM = "/dev/devmm_svm"
+SUPPORT = ("/dev/hisi_hdc", SVM)
+WITHOUT_SVM = ("950", "310b")
+"""Product lines that have no such node, or were seen to do without it."""
 FAULTS = {"alarm", "critical"}
 
 
@@ -64,10 +66,10 @@ def manager_node_missing(facts: HostFacts) -> Iterator[Values]:
 def support_node_missing(facts: HostFacts) -> Iterator[Values]:
     line = product_line(facts)
     missing = [node for node in SUPPORT if card_nodes(facts) and facts.node(node) is None]
-    if missing == [NOT_ON_950] and line is None:
-        raise CannotLook("product", "not known, and only a 950 has no devmm_svm")
+    if missing == [SVM] and line is None:
+        raise CannotLook("product", "not known, and some have no devmm_svm")
     for node in missing:
-        if node != NOT_ON_950 or line not in ("950", None):
+        if node != SVM or line not in (*WITHOUT_SVM, None):
             yield {"node": node, "product": product_name(facts)}
 
 
@@ -110,7 +112,7 @@ def npu_smi_missing(facts: HostFacts) -> Iterator[Values]:
 def npu_smi_library(facts: HostFacts) -> Iterator[Values]:
     error = facts.npu_smi.error
     if error is not None and error.kind == "library":
-        yield {"text": first_lines(error.text), "library": error.library or "libascend_hal.so"}
+        yield {"text": first_lines(error.text), "library": error.library or "?"}
 
 
 @check("npu-smi-cannot-open")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from jumar.host.accelerators import IDLE_SHARE, unexplained_mb
 from jumar.host.doctor.checks.common import check, inside, numbers
 from jumar.host.product import has_npu
 
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from jumar.host.doctor.base import Values
     from jumar.host.facts import Card, HostFacts
 
-IDLE_SHARE = 0.10
-"""An idle card shows up to 5 % of its HBM as used (driver and firmware); above 10 % it is not."""
 BUSY_SHARE = 0.50
 DISK_MB, MEMORY_MB, CONTAINER_MB = 2_000, 2_000, 8_000
 
@@ -34,10 +33,10 @@ def usage(card: Card) -> dict[str, object]:
 @check("memory-held-without-process")
 def held_without_process(facts: HostFacts) -> Iterator[Values]:
     for card in facts.cards:
-        share = used_share(card)
+        rest = unexplained_mb(card)
         # None: this output has no process table at all, so nothing is hidden in it.
-        if share is not None and share > IDLE_SHARE and card.processes == () and card.hbm:
-            yield {**numbers(card), **usage(card)}
+        if rest and card.processes is not None:
+            yield {**numbers(card), **usage(card), "rest": rest}
 
 
 @check("card-memory-held")
