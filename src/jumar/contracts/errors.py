@@ -33,7 +33,6 @@ This module imports nothing outside the standard library, so that every layer ca
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any, ClassVar
 
 
@@ -229,6 +228,8 @@ def nearest(word: str, known: Iterable[str], *, limit: int = 3) -> list[str]:
 
     Compares without case, and as a prefix or part too ("minilm" finds "all-minilm-l6-v2").
     """
+    from difflib import get_close_matches
+
     by_folded = {name.casefold(): name for name in known}
     folded = word.casefold()
     close = get_close_matches(folded, by_folded, n=limit, cutoff=0.6)

@@ -53,7 +53,7 @@ class Ascend:
 
     def peak_mb(self, index: int) -> float | None:
         """Peak of torch_npu's allocator on this device."""
-        return round(_npu().max_memory_allocated(index) / 1e6, 1)
+        return round(float(_npu().max_memory_allocated(index)) / 1e6, 1)
 
     def empty_cache(self, index: int) -> None:
         """Return cached blocks to the driver."""
@@ -75,4 +75,4 @@ def _npu() -> Any:
     import torch
     import torch_npu  # noqa: F401  (registers torch.npu)
 
-    return torch.npu  # type: ignore[attr-defined]
+    return torch.npu

@@ -60,7 +60,7 @@ class CUDA:
 
     def peak_mb(self, index: int) -> float | None:
         """Peak of torch's allocator on this device."""
-        return round(_cuda().max_memory_allocated(index) / 1e6, 1)
+        return round(float(_cuda().max_memory_allocated(index)) / 1e6, 1)
 
     def empty_cache(self, index: int) -> None:
         """Return cached blocks to the driver."""

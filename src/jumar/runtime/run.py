@@ -75,6 +75,7 @@ class Run:
             yield
         except BaseException as error:
             self._clock(name, begun)
+            self._stage = name  # an inner stage that failed leaves its own name here
             self.emit("stage_failed", error=f"{type(error).__name__}: {error}")
             raise
         self._clock(name, begun)
