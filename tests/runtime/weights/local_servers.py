@@ -57,6 +57,7 @@ class Site:
     `cut`: bytes of a file's body after which the connection is closed, once. `down_after_cut`:
     from then on every file is answered with 503. `refuses`: (status, headers) for everything.
     `gate`: file requests wait for it. `moved`: the address that files are redirected to.
+    `sent`: the files (None: answers without one) whose body was sent.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
@@ -67,6 +68,7 @@ class Site:
     refuses: tuple[int, dict[str, str]] | None = None
     gate: threading.Event | None = None
     moved: str = ""
+    sent: list[str | None] = field(default_factory=list)
     down: bool = False
     url: str = ""
 
@@ -222,6 +224,7 @@ class Handler(BaseHTTPRequestHandler):
             site.down = site.down_after_cut
             self.close_connection = True
         self.wfile.write(body)
+        site.sent.append(name)
 
     def log_message(self, *_: object) -> None:
         pass

@@ -448,6 +448,23 @@ def test_where_gives_path_and_size_of_what_is_there(pulled, folder, model):
     assert (row.path, row.size, row.complete) == (folder, len(MODEL) + 2, True)
 
 
+def test_a_folder_that_vanishes_while_it_is_read_is_not_counted(folder, model, monkeypatch):
+    (folder / "temporary").mkdir()
+    (folder / "temporary" / "file").write_text("soon gone")
+    scandir = os.scandir
+
+    def remove_first(path):  # type: ignore[no-untyped-def]
+        if str(path).endswith("temporary") and Path(path).exists():
+            (Path(path) / "file").unlink()
+            Path(path).rmdir()
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", remove_first)
+    (row,) = where(model(folder))
+    assert row.size == len(MODEL) + 2
+    assert not (folder / "temporary").exists()
+
+
 def test_where_names_what_a_folder_lacks(folder, model):
     (row,) = where(model(folder, files={"vae.bin": sha256(b"")}))
     assert (row.complete, row.missing) == (False, ("vae.bin",))

@@ -103,6 +103,7 @@ def test_cancelling_ends_pip_and_leaves_nothing(tiny, model, cache):
     with pytest.raises(Cancelled):
         ensure(model(SOURCE), progress=stop_at_once, cancel=stop)
     assert not [p for p in cache.rglob("*") if p.is_file() and p.suffix != ".lock"]
+    assert "tiny_voice-1.0-py3-none-any.whl" not in tiny.sent  # pip was ended, not waited for
 
 
 def test_offline_forbids_the_download_and_says_so(tiny, model, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,16 +18,17 @@ CHUNK = 1 << 20
 def sizes(root: Path) -> dict[str, int]:
     """Bytes of every file under `root` by relative path; of a single file, by its name.
 
-    Files that somebody removes meanwhile (a fetch of another process) are not counted.
+    What somebody removes meanwhile (pip its temporary folders) is not counted.
     """
     if root.is_file():
         return {root.name: root.stat().st_size}
     found = {}
-    for path in sorted(root.rglob("*")):
-        with suppress(FileNotFoundError):
-            if path.is_file():
+    for folder, _, names in os.walk(root):  # unlike rglob, it goes on where a folder is gone
+        for name in names:
+            path = Path(folder, name)
+            with suppress(FileNotFoundError):
                 found[path.relative_to(root).as_posix()] = path.stat().st_size
-    return found
+    return dict(sorted(found.items()))
 
 
 def sha256(path: Path, job: Job, done: int = 0, total: int | None = None) -> str:
