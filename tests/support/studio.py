@@ -20,7 +20,7 @@ from jumar.catalog.index import load_index
 from jumar.catalog.manifest import Manifest, Vocabulary
 from jumar.catalog.resolution import ResolvedRequest, resolve
 from jumar.contracts.requests import AdapterRef, GenerateRequest
-from jumar.devices import place
+from jumar.devices import Placement, place
 from jumar.runtime.families.base import Draft, LoadPlan
 from jumar.runtime.families.diffusion import Diffusion
 from jumar.runtime.run import Listener, Run
@@ -93,6 +93,7 @@ class Studio:
         *,
         task: str | None = None,
         adapters: list[AdapterRef] | None = None,
+        placement: Placement | None = None,
     ) -> None:
         self.manifest = manifest
         self.load_config = config or {}
@@ -104,7 +105,7 @@ class Studio:
             task=task,
             config={**decided, **self.load_config},
             weights={"model": folder},
-            placement=place("cpu"),
+            placement=placement or place("cpu"),
             adapters=tuple(adapters or ()),
         )
         self.loading = Run(ResolvedRequest(manifest, task, "cpu", {}, dict(plan.config)), {})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import shutil
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,11 @@ pytest.importorskip("diffusers", reason="needs the runtime extra")
 import safetensors.torch
 import tiny_manifests
 import torch
+from PIL import Image
 from studio import Studio, manifest_of
 
 from jumar.contracts.errors import (
+    DeadlineExceeded,
     DependencyMissing,
     InvalidInput,
     InvalidRequest,
@@ -277,6 +281,58 @@ class TestOptions:
         monkeypatch.setattr(module, lambda name: None)
         with pytest.raises(DependencyMissing, match=r"needs (torchao|bitsandbytes)"):
             load(tiny, "sd3", {"quantization": wanted})
+
+
+@dataclass(frozen=True)
+class Pretended(Placement):
+    """An accelerator by name whose tensors stay on the CPU: shows what is hooked, not what it
+    saves."""
+
+    @property
+    def torch_device(self) -> str:
+        return "cpu"
+
+
+class TestOffload:
+    """Offloading hooks the components, changes no result, and survives a run cut short."""
+
+    # enable_sequential_cpu_offload is left out: accelerate fails where both ends are the CPU.
+    OFFLOADS = ("enable_model_cpu_offload", "enable_group_offload")
+
+    @pytest.fixture
+    def pretended(self, monkeypatch: pytest.MonkeyPatch) -> Placement:
+        class Backend:
+            synchronize = staticmethod(lambda: None)
+
+        monkeypatch.setattr(torch, "get_device_module", lambda device: Backend)
+        return Pretended(Device("cuda", 0, "pretended"), "cuda", "cuda", "cuda", "test")
+
+    @pytest.mark.parametrize("key", OFFLOADS)
+    def test_it_is_there_and_changes_nothing(
+        self, tiny: Tiny, plain: bytes, pretended: Placement, key: str
+    ) -> None:
+        studio = load(tiny, "sd15", {key: True, "dtype": "fp32"}, placement=pretended)
+        unet = studio.pipeline.unet
+        hooked = [
+            m for m in unet.modules() if hasattr(m, "_hf_hook") or "_diffusers_hook" in dir(m)
+        ]
+        assert hooked
+        assert studio.draw("text2image", CAT, SEED).bytes == plain
+        assert studio.draw("text2image", CAT, SEED).bytes == plain
+
+    @pytest.mark.parametrize("key", OFFLOADS)
+    def test_other_tasks_and_stopped_runs_leave_it_working(
+        self, tiny: Tiny, plain: bytes, pretended: Placement, key: str, tmp_path: Path
+    ) -> None:
+        Image.new("RGB", (32, 32), "red").save(tmp_path / "red.png")
+        inputs = {**CAT, "image": str(tmp_path / "red.png")}
+        studio = load(tiny, "sd15", {key: True, "dtype": "fp32"}, placement=pretended)
+        expected = load(tiny, "sd15").draw("image2image", inputs, SEED).bytes
+        with pytest.raises(DeadlineExceeded):
+            studio.draw("text2image", CAT, SEED, deadline=time.monotonic() + 0.05)
+        assert studio.draw("image2image", inputs, SEED).bytes == expected
+        assert studio.draw("text2image", CAT, SEED).bytes == plain
+        assert studio.draw("image2image", inputs, SEED).bytes == expected
 
 
 class TestSchedulers:

@@ -54,14 +54,17 @@ class _Catcher(logging.Handler):
 @contextmanager
 def _caught(name: str) -> Iterator[list[str]]:
     logger, catcher = logging.getLogger(name), _Catcher()
-    before = logger.handlers, logger.propagate, logger.level
+    handlers, propagate, level = logger.handlers, logger.propagate, logger.level
+    deaf = level > logging.WARNING  # TRANSFORMERS_VERBOSITY=error would hide made-up weights
     logger.handlers, logger.propagate = [catcher], False
-    logger.setLevel(logging.WARNING)  # TRANSFORMERS_VERBOSITY=error would hide made-up weights
+    if deaf:
+        logger.setLevel(logging.WARNING)
     try:
         yield catcher.messages
     finally:
-        logger.handlers, logger.propagate = before[:2]
-        logger.setLevel(before[2])
+        logger.handlers, logger.propagate = handlers, propagate
+        if deaf:
+            logger.setLevel(level)
 
 
 @contextmanager

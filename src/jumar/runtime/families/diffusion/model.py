@@ -58,7 +58,7 @@ class DiffusionModel:
         asked = run.config.get("scheduler")
         name = None if asked == NATIVE else asked
         own = run.request.spec.options.get("schedulers", {})
-        watch = Watch(pipeline, run)
+        watch = Watch(pipeline, run, self._plan.placement.device.kind)
         try:
             with sampling_with(pipeline, name, own), watch.following(), heard(run):
                 return pipeline(**arguments, **watch.arguments)
@@ -100,7 +100,7 @@ class DiffusionModel:
 
 def _check_call(pipeline: Any, arguments: dict[str, Any]) -> None:
     """Some pipelines take any keyword and drop what they do not know: nothing may get lost."""
-    if unknown := arguments.keys() - call_parameters(type(pipeline)):
+    if unknown := arguments.keys() - call_parameters(pipeline):
         raise InvalidRequest(
             f"{type(pipeline).__name__} takes no {', '.join(sorted(unknown))}.",
             hint="Its manifest says under options.call how keys are passed.",

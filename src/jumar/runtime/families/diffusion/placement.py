@@ -111,10 +111,12 @@ def apply_options(pipeline: Any, config: Mapping[str, Any], placement: Placement
 
 
 def share_offload(pipeline: Any, config: Mapping[str, Any], placement: Placement) -> None:
-    """Give a pipeline that shares another's components the same offloading."""
-    for key, apply in _OFFLOADS.items():
-        if config.get(key):
-            apply(pipeline, config, placement.torch_device)
+    """Let a pipeline that shares another's components put them back after its calls.
+
+    The other offloads sit on the components themselves and need nothing more.
+    """
+    if config.get("enable_model_cpu_offload"):
+        pipeline.enable_model_cpu_offload(device=placement.torch_device)
 
 
 def denoisers(pipeline: Any) -> dict[str, Any]:

@@ -20,13 +20,14 @@ class Watch:
     `pipeline_call`). Each step is reported to the run, which may end the call there.
     """
 
-    def __init__(self, pipeline: Any, run: Run) -> None:
+    def __init__(self, pipeline: Any, run: Run, device_kind: str) -> None:
         self._pipeline = pipeline
+        self._device_kind = device_kind
         self._run = run
         self.steps_done = 0
         self._loop = ExitStack()
         self._loop_begun = False
-        accepted = call_parameters(type(pipeline))
+        accepted = call_parameters(pipeline)
         self._reports_steps = "callback_on_step_end" in accepted
         self._shows_latents = "latents" in getattr(pipeline, "_callback_tensor_inputs", ())
 
@@ -129,9 +130,8 @@ class Watch:
         """Wait for the device: its queue would be measured as part of the next stage."""
         import torch
 
-        kind = self._pipeline._execution_device.type
-        if kind != "cpu":
-            torch.get_device_module(kind).synchronize()
+        if self._device_kind != "cpu":
+            torch.get_device_module(self._device_kind).synchronize()
 
 
 class _Bar:
@@ -158,9 +158,9 @@ class _Bar:
             self._on_update()
 
 
-def call_parameters(cls: type[Any]) -> set[str]:
-    """The arguments that the call of a pipeline class takes by name."""
-    return set(inspect.signature(cls.__call__).parameters) - {"self", "args", "kwargs"}
+def call_parameters(pipeline: Any) -> set[str]:
+    """The arguments that the pipeline's call takes by name."""
+    return set(inspect.signature(pipeline.__call__).parameters) - {"args", "kwargs"}
 
 
 def _check(latents: Any, step: int, pipeline: Any) -> None:
