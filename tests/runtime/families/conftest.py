@@ -43,19 +43,29 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def few_threads() -> Iterator[None]:
+    """Small models gain little from threads, and lose much where others want the cores too."""
+    torch = pytest.importorskip("torch")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
 def voice() -> Embedded:
     """The embedded voice."""
     return _embedded("hibari", "hibari")
 
 
 @pytest.fixture(scope="session")
-def ears() -> Embedded:
+def ears(few_threads: None) -> Embedded:
     """The embedded Whisper."""
     return _embedded("whisper-tiny.en", "transformers")
 
 
 @pytest.fixture(scope="session")
-def minilm() -> Embedded:
+def minilm(few_threads: None) -> Embedded:
     """The embedded encoder."""
     return _embedded("all-minilm-l6-v2", "transformers")
 

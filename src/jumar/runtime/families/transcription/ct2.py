@@ -119,34 +119,50 @@ def _check_shapes(tensors: Arrays, config: Any) -> None:
         )
 
 
+class _Bytes:
+    """A file read from front to back; EOFError where it ends too early."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def take(self, count: int) -> bytes:
+        content = self._file.read(count)
+        if len(content) < count:
+            raise EOFError(f"{count} bytes wanted, {len(content)} left")
+        return content
+
+    def number(self, code: str) -> int:
+        (value,) = struct.unpack("<" + code, self.take(struct.calcsize(code)))
+        return int(value)
+
+    def name(self) -> str:
+        return self.take(self.number("H"))[:-1].decode()
+
+
 def _read(file: BinaryIO) -> Arrays:
-    """All variables by name; an alias names an array that is there already."""
+    """All variables by name. The one alias, of the output matrix, is Whisper's tied embedding."""
+    try:
+        given = _Bytes(file)
+        if (version := given.number("I")) != _VERSION:
+            raise WeightsUnavailable(f"model.bin has version {version}; {_VERSION} can be read.")
+        if (kind := given.name()) != "WhisperSpec":
+            raise WeightsUnavailable(f"model.bin is a {kind[:100]!r}, no Whisper.")
+        given.number("I")  # the specification's revision: names have stayed the same
+        variables = dict(_variable(given) for _ in range(given.number("I")))
+        aliases = {given.name(): given.name() for _ in range(given.number("I"))}
+    except (EOFError, ValueError, KeyError) as error:
+        raise WeightsUnavailable("model.bin is cut off or damaged.") from error
+    if aliases != {"decoder/projection/weight": "decoder/embeddings/weight"}:
+        raise WeightsUnavailable(f"model.bin has other aliases than Whisper: {aliases}.")
+    return variables
+
+
+def _variable(given: _Bytes) -> tuple[str, np.ndarray]:
     import numpy as np
 
-    def number(code: str) -> int:
-        return int(struct.unpack("<" + code, file.read(struct.calcsize(code)))[0])
-
-    def name() -> str:
-        return file.read(number("H"))[:-1].decode()
-
-    try:
-        if (version := number("I")) != _VERSION:
-            raise WeightsUnavailable(f"model.bin has version {version}; {_VERSION} can be read.")
-        kind, _revision = name(), number("I")
-        if kind != "WhisperSpec":
-            raise WeightsUnavailable(f"model.bin is a {kind[:100]!r}, no Whisper.")
-        variables = {}
-        for _ in range(number("I")):
-            key, shape = name(), [number("I") for _ in range(number("B"))]
-            type_, data = number("B"), file.read(number("I"))
-            variables[key] = np.frombuffer(data, _TYPES[type_]).reshape(shape)
-        for _ in range(number("I")):
-            alias, meant = name(), name()
-            if (alias, meant) != ("decoder/projection/weight", "decoder/embeddings/weight"):
-                raise WeightsUnavailable(f"model.bin has an unknown alias {alias!r} of {meant!r}.")
-    except (struct.error, ValueError, KeyError) as error:
-        raise WeightsUnavailable("model.bin is cut off or damaged.") from error
-    return variables
+    name, shape = given.name(), [given.number("I") for _ in range(given.number("B"))]
+    kind = _TYPES[given.number("B")]
+    return name, np.frombuffer(given.take(given.number("I")), kind).reshape(shape)
 
 
 def _check_settings(variables: Arrays) -> None:
