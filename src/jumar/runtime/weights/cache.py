@@ -69,7 +69,7 @@ class Slot:
             [weights.source, sorted(weights.files.items()), weights.include, weights.convert]
         )
         key = hashlib.sha256(identity.encode()).hexdigest()[:12]
-        readable = re.sub(r"[^A-Za-z0-9._=-]+", "-", weights.source)[-60:].strip("-.")
+        readable = re.sub(r"[^A-Za-z0-9._=-]+", "-", weights.source)[:80].strip("-.")
         self.folder = root / "weights" / f"{readable}-{key}"
         self.part = self.folder.with_name(self.folder.name + ".part")
 
