@@ -1,0 +1,52 @@
+"""Kernels that are written in Python: the npu:: operators, autocast, and two of torch's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def register() -> list[Any]:
+    """Register all of them; the libraries have to be kept."""
+    from jumar.emulator import autocast, operators
+
+    return [_recurrent_cells(), operators.register(), autocast.register()]
+
+
+def _recurrent_cells() -> Any:
+    """torch takes the fused cells on every accelerator, and the CPU has none to fall back to."""
+    import torch
+
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("_thnn_fused_lstm_cell", _lstm_cell, "PrivateUse1")
+    library.impl("_thnn_fused_gru_cell", _gru_cell, "PrivateUse1")
+    return library
+
+
+def _lstm_cell(
+    input_gates: Any, hidden_gates: Any, cell: Any, input_bias: Any = None, hidden_bias: Any = None
+) -> tuple[Any, Any, Any]:
+    """Gates (batch, 4 hidden) in torch's order i, f, g, o; returns hidden, cell, workspace."""
+    gates = input_gates + hidden_gates
+    if input_bias is not None:
+        gates = gates + input_bias + hidden_bias
+    i, f, g, o = gates.chunk(4, 1)
+    new_cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+    return o.sigmoid() * new_cell.tanh(), new_cell, gates
+
+
+def _gru_cell(
+    input_gates: Any,
+    hidden_gates: Any,
+    hidden: Any,
+    input_bias: Any = None,
+    hidden_bias: Any = None,
+) -> tuple[Any, Any]:
+    """Gates (batch, 3 hidden) in torch's order r, z, n; returns hidden, workspace."""
+    import torch
+
+    if input_bias is not None:
+        input_gates, hidden_gates = input_gates + input_bias, hidden_gates + hidden_bias
+    (ir, iz, i_n), (hr, hz, hn) = input_gates.chunk(3, 1), hidden_gates.chunk(3, 1)
+    r, z = (ir + hr).sigmoid(), (iz + hz).sigmoid()
+    n = (i_n + r * hn).tanh()
+    return n + z * (hidden - n), torch.cat((r, z, n, hidden, hn), 1)
