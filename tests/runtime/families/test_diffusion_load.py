@@ -30,7 +30,8 @@ from jumar.contracts.errors import (
 )
 from jumar.contracts.requests import AdapterRef
 from jumar.devices.base import Device, Placement
-from jumar.runtime.families.diffusion.placement import apply_options, dtype_for
+from jumar.runtime.families.diffusion.dtypes import dtype_for
+from jumar.runtime.families.diffusion.memory import apply_options
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -98,6 +99,23 @@ class TestWeights:
         path.unlink()
         with pytest.raises(WeightsUnavailable):
             Studio(manifest_of(tiny_manifests.SDXL), folder)
+
+    @pytest.mark.parametrize("part", ["unet/diffusion_pytorch_model", "text_encoder/model"])
+    def test_a_file_that_was_cut_off_is_refused(self, folder: Path, part: str) -> None:
+        path = folder / f"{part}.safetensors"
+        path.write_bytes(path.read_bytes()[:-100])
+        with pytest.raises(WeightsUnavailable):
+            Studio(manifest_of(tiny_manifests.SDXL), folder)
+
+    def test_a_component_that_the_manifest_leaves_out_is_not_loaded(self, tiny: Tiny) -> None:
+        text = tiny_manifests.SD3.replace(
+            "{pipeline: StableDiffusion3Pipeline}",
+            "{pipeline: StableDiffusion3Pipeline, "
+            "components: {text_encoder_3: null, tokenizer_3: null}}",
+        )
+        studio = Studio(manifest_of(text), tiny("sd3"))
+        assert studio.pipeline.text_encoder_3 is None
+        studio.draw("text2image", CAT)
 
     def test_the_weights_of_another_model_are_refused(self, tiny: Tiny) -> None:
         with pytest.raises(WeightsUnavailable, match="cannot be loaded as FluxPipeline"):
@@ -277,7 +295,7 @@ class TestOptions:
     def test_quantization_names_the_package_that_is_not_there(
         self, tiny: Tiny, wanted: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        module = "jumar.runtime.families.diffusion.placement.find_spec"
+        module = "jumar.runtime.families.diffusion.memory.find_spec"
         monkeypatch.setattr(module, lambda name: None)
         with pytest.raises(DependencyMissing, match=r"needs (torchao|bitsandbytes)"):
             load(tiny, "sd3", {"quantization": wanted})

@@ -215,6 +215,12 @@ def test_the_limit_of_another_tokenizer_is_the_sequence_length(tiny: Tiny) -> No
     )
 
 
+@pytest.mark.parametrize("prompt", ["红色的七", "🐱🔥", "é\u0301 ا", "\t\n", "cat " * 5000])
+def test_any_text_is_a_prompt(studio: Studio, prompt: str) -> None:
+    shot = studio.draw("text2image", {**CAT, "negative_prompt": prompt}, {"num_inference_steps": 1})
+    assert len(shot.drafts) == 1
+
+
 def test_nothing_is_printed(studio: Studio, capfd: pytest.CaptureFixture[str]) -> None:
     studio.draw("text2image", {"prompt": "a red cat " * 30})
     captured = capfd.readouterr()

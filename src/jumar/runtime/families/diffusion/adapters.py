@@ -32,6 +32,8 @@ def add_adapters(pipeline: Any, adapters: Sequence[AdapterRef]) -> None:
 
 
 def _load(pipeline: Any, adapter: AdapterRef, name: str) -> None:
+    from safetensors import SafetensorError
+
     path = Path(adapter.path).expanduser()
     if path.suffix != ".safetensors":
         raise InvalidInput(
@@ -44,8 +46,7 @@ def _load(pipeline: Any, adapter: AdapterRef, name: str) -> None:
         pipeline.load_lora_weights(
             str(path.parent), weight_name=path.name, adapter_name=name, local_files_only=True
         )
-    # safetensors has an error class of its own; its parent is Exception.
-    except Exception as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise InvalidInput(
             f"The adapter {path} cannot be used with {type(pipeline).__name__}.", param="adapters"
         ) from error

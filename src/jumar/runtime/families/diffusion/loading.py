@@ -20,13 +20,9 @@ from typing import Any
 from jumar.contracts.errors import DependencyMissing, InvalidRequest, WeightsUnavailable
 from jumar.runtime.families.base import LoadPlan
 from jumar.runtime.families.diffusion.adapters import add_adapters
+from jumar.runtime.families.diffusion.dtypes import dtype_for, torch_dtype
 from jumar.runtime.families.diffusion.libraries import heard
-from jumar.runtime.families.diffusion.placement import (
-    apply_options,
-    dtype_for,
-    quantization_of,
-    torch_dtype,
-)
+from jumar.runtime.families.diffusion.memory import apply_options, quantization_of
 from jumar.runtime.run import Run
 
 UNUSED = ("safety_checker", "watermarker")
@@ -46,14 +42,17 @@ def load_pipeline(plan: LoadPlan, run: Run) -> Any:
     folder = plan.weights["model"]
     run.config["dtype"] = dtype = dtype_for(plan.config.get("dtype"), plan.placement)
     parts = options.get("components", {})
+    spread = {
+        "quantization_config": quantization_of(plan.config, _components_in(folder)),
+        "device_map": plan.config.get("device_map"),
+    }
     with heard(run):
         cls = pipeline_class(options["pipeline"])
         pipeline = _from_folder(
             cls,
             folder,
             torch_dtype=_dtypes(dtype, parts),
-            quantization_config=quantization_of(plan.config, _components_in(folder)),
-            device_map=plan.config.get("device_map"),
+            **{key: value for key, value in spread.items() if value is not None},
             **_components(cls, parts, plan.weights, dtype),
             **_arguments(options.get("load", {}), folder),
         )
@@ -109,22 +108,25 @@ def sharing(pipeline: Any, cls: type[Any]) -> Any:
 
 
 def _from_folder(cls: type[Any], folder: Path, **arguments: Any) -> Any:
+    import torch
+    from safetensors import SafetensorError
+
     # Pickles run code when they are read, so safetensors only, unless a manifest says otherwise.
-    given = {key: value for key, value in arguments.items() if value is not None or key in UNUSED}
+    given = {"local_files_only": True, "use_safetensors": True, **arguments}
     try:
         with warnings.catch_warnings():
             # diffusers renames torch_dtype to dtype; both names work from 0.42 to 1.0.
             warnings.filterwarnings("ignore", message=".*torch_dtype.*", category=FutureWarning)
-            return cls.from_pretrained(
-                str(folder), local_files_only=True, **{"use_safetensors": True, **given}
-            )
+            return cls.from_pretrained(str(folder), **given)
+    except torch.OutOfMemoryError:
+        raise
     except ImportError as error:
         # A class whose own needs are not met is there, and says so only when it is used.
         raise DependencyMissing(
             f"{cls.__name__} needs a package that is not installed.",
             hint=" ".join(str(error).split()),
         ) from error
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise WeightsUnavailable(
             f"{folder} cannot be loaded as {cls.__name__}.",
             hint="It must be a folder in the diffusers layout, with model_index.json.",

@@ -9,8 +9,8 @@ from jumar.runtime.families.base import Draft, LoadPlan
 from jumar.runtime.families.diffusion.call import arguments_for
 from jumar.runtime.families.diffusion.libraries import heard
 from jumar.runtime.families.diffusion.loading import load_pipeline, pipeline_class, sharing
+from jumar.runtime.families.diffusion.memory import share_offload
 from jumar.runtime.families.diffusion.outputs import drafts_of
-from jumar.runtime.families.diffusion.placement import share_offload
 from jumar.runtime.families.diffusion.prompts import cut_words
 from jumar.runtime.families.diffusion.schedulers import sampling_with
 from jumar.runtime.families.diffusion.watch import Watch, call_parameters
@@ -62,7 +62,7 @@ class DiffusionModel:
         try:
             with sampling_with(pipeline, name, own), watch.following(), heard(run):
                 return pipeline(**arguments, **watch.arguments)
-        except (AssertionError, TypeError, ValueError) as error:
+        except (AssertionError, AttributeError, TypeError, ValueError) as error:
             self._mend(pipeline)
             if name is None or watch.steps_done:
                 raise

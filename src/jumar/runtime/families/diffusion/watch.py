@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from jumar.contracts.errors import InvalidModelOutput
-from jumar.runtime.families.diffusion.placement import denoisers
+from jumar.runtime.families.diffusion.memory import denoisers
 from jumar.runtime.run import Run
 
 
