@@ -26,6 +26,7 @@ bench: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python tools/make_docs.py
+	$(BIN)/python tools/doctor_rules.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .

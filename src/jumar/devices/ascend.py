@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
 from jumar.contracts.errors import DeviceUnavailable
 from jumar.devices.base import Device
 from jumar.devices.cpu import library_versions
+from jumar.devices.graphs import Graph, captured, inside, torch_compile
 
 
 class Ascend:
@@ -59,6 +61,25 @@ class Ascend:
         """Return cached blocks to the driver."""
         with _npu().device(index):
             _npu().empty_cache()
+
+    def graphs(self) -> Sequence[Graph]:
+        """Whichever of the three this torch_npu has: its graph mode, torchair, NPUGraph."""
+        import torch_npu
+
+        npu, found = _npu(), []
+        if hasattr(torch_npu.npu, "graph_mode"):
+            found.append(inside("torch_npu.npu.graph_mode", torch_npu.npu.graph_mode))
+        if find_spec("torch_npu.dynamo.torchair") is not None:
+            from torch_npu.dynamo import torchair
+
+            found.append(torch_compile("torchair", backend=torchair.get_npu_backend()))
+        if hasattr(npu, "NPUGraph"):
+            found.append(captured("NPUGraph", npu, "NPUGraph"))
+        return found
+
+    def compiles_unasked(self) -> bool:
+        """Yes, as the deployment page says: a graph is tried first."""
+        return True
 
     def fingerprint(self) -> dict[str, str]:
         """Chip and library versions."""

@@ -6,8 +6,11 @@ torch only inside functions. `index` always counts among the *visible* devices.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from jumar.devices.graphs import Graph
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,14 @@ class Accelerator(Protocol):
 
     def empty_cache(self, index: int) -> None:
         """Give cached device memory back."""
+        ...
+
+    def graphs(self) -> Sequence[Graph]:
+        """The ways of making graphs that this installation has, best first."""
+        ...
+
+    def compiles_unasked(self) -> bool:
+        """Whether `compile: auto` means yes on this kind of device."""
         ...
 
     def fingerprint(self) -> dict[str, str]:

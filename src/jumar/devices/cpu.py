@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import resource
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from jumar.devices.base import Device
+from jumar.devices.graphs import Graph, torch_compile
 
 
 class CPU:
@@ -41,6 +43,14 @@ class CPU:
 
     def empty_cache(self, index: int) -> None:
         """The allocator of the C library returns memory by itself."""
+
+    def graphs(self) -> Sequence[Graph]:
+        """`torch.compile`, which needs a C++ compiler."""
+        return (torch_compile("torch.compile"),)
+
+    def compiles_unasked(self) -> bool:
+        """No: compiling takes longer than most of what people run on a CPU."""
+        return False
 
     def fingerprint(self) -> dict[str, str]:
         """Architecture, processor and the libraries that compute on it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from jumar.contracts.errors import DeviceUnavailable
 from jumar.devices.base import Device
 from jumar.devices.cpu import library_versions
+from jumar.devices.graphs import Graph, torch_compile
 
 DRIVER_NODES = ("/dev/nvidiactl", "/dev/dxg", "/dev/nvmap")
 """Control nodes of the driver: desktop and server, WSL 2, Jetson. Importing torch takes seconds;
@@ -66,6 +68,14 @@ class CUDA:
         """Return cached blocks to the driver."""
         with _cuda().device(index):
             _cuda().empty_cache()
+
+    def graphs(self) -> Sequence[Graph]:
+        """`torch.compile` with its own backend."""
+        return (torch_compile("torch.compile"),)
+
+    def compiles_unasked(self) -> bool:
+        """Yes."""
+        return True
 
     def fingerprint(self) -> dict[str, str]:
         """GPU, compute capability, CUDA and library versions."""

@@ -267,7 +267,9 @@ def _load(resolved: ResolvedRequest, family: Family, placement: Placement, run: 
             resolved.manifest,
             model_path=resolved.config.get("model_path"),
             converters=family.converters,
-            progress=lambda p: run.step(p.done_bytes, p.total_bytes, what=p.what, unit="bytes"),
+            progress=lambda p: run.step(
+                p.done_bytes, p.total_bytes, kept=False, what=p.what, unit="bytes"
+            ),
         )
     plan = LoadPlan(
         manifest=resolved.manifest,

@@ -82,9 +82,12 @@ class Run:
         self.emit("stage_finished", ms=self.timings[f"{name}_ms"])
         self._stage = outer
 
-    def step(self, done: int, total: int | None = None, **data: Any) -> None:
-        """Say how far the present stage is, and stop here if it is time to stop."""
-        self.emit("step", done=done, total=total, **data)
+    def step(self, done: int, total: int | None = None, *, kept: bool = True, **data: Any) -> None:
+        """Say how far the present stage is, and stop here if it is time to stop.
+
+        Only listeners hear a step that is not `kept`: bytes of a download, many times a second.
+        """
+        self.emit("step", kept=kept, done=done, total=total, **data)
         self.check()
 
     def warn(self, text: str) -> None:
@@ -93,12 +96,12 @@ class Run:
             self.warnings.append(text)
             self.emit("warning", text=text)
 
-    def emit(self, event: str, **data: Any) -> None:
-        """Record an event of the present stage and pass it to the listener."""
+    def emit(self, event: str, *, kept: bool = True, **data: Any) -> None:
+        """Record an event of the present stage, where it is kept, and pass it to the listener."""
         record = StageEventRecord(
             event=event, stage=self._stage, timestamp_ms=time.time_ns() // 1_000_000, data=data
         )
-        if len(self.events) < MAX_EVENTS:
+        if kept and len(self.events) < MAX_EVENTS:
             self.events.append(record)
         if self._listener is not None:
             self._listener(record)
