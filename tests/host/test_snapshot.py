@@ -285,3 +285,39 @@ def test_cleaning_twice_changes_nothing_more(text: str) -> None:
     once = Redactor().text(text, versions=False)
     again = Redactor()
     assert again.text(once, versions=False) == once
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("        Serial Number                  : 2102312NSF10K5000001", "serial number"),
+        ("        Board Serial                   : 2102312NSF10K5000001", "serial number"),
+        ("        VDie ID : 2D6ACC80 20A026C4", "serial number"),
+        ("MAC aa:bb:cc:dd:ee:01", "MAC address"),
+        ("MAC aa-bb-cc-dd-ee-01", "MAC address"),
+        ("        IP                             : 10.0.0.77", "network address"),
+        ("IPv4 address : 29.0.95.42", "network address"),
+        ("made on 192.168.3.4", "network address"),
+        ("made on 172.16.3.4", "network address"),
+    ],
+)
+def test_what_names_one_machine_goes_from_outputs_too(text: str, kind: str) -> None:
+    redactor = Redactor()
+    clean = redactor.text(text)
+    assert dict(redactor.removed) == {kind: 1}
+    assert clean != text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "clean"),
+    [
+        ("MASTER_ADDR", "node17.corp.example", "HOST"),
+        ("RAY_ADDRESS", "ray://head:6379", "ray://HOST:6379"),
+        ("https_proxy", "http://me:secret@proxy.corp.example:3128", "http://REMOVED@HOST:3128"),
+        ("no_proxy", "localhost,127.0.0.1,.corp.example", "localhost,127.0.0.1,HOST"),
+        ("VLLM_HOST", "0.0.0.0", "0.0.0.0"),
+        ("HF_ENDPOINT", "https://hf-mirror.com", "https://hf-mirror.com"),
+    ],
+)
+def test_variables_that_name_other_machines_keep_none(name: str, value: str, clean: str) -> None:
+    assert Redactor().environ({name: value}) == {name: clean}

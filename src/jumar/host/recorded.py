@@ -16,23 +16,30 @@ exist.
 
 from __future__ import annotations
 
-import json
+import codecs
 import posixpath
 import tarfile
+import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from jumar.contracts.errors import InvalidInput
-from jumar.host.facts import Holder, PathFact, Port
+from jumar.host.facts import PathFact
 from jumar.host.parse.listing import read_listing
+from jumar.host.parse.npu_smi import read_info
+from jumar.host.record import FORMAT, Host, Paths, read_part
 from jumar.host.source import READ_LIMIT, NotRecordedError, Ran, follow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-FORMAT = 1
+    from jumar.host.facts import Holder, Port
+
 PARTS = ("host.json", "paths.json", "environ.txt", "files", "commands", "listings")
 MEMBER_LIMIT, TOTAL_LIMIT = 16 << 20, 256 << 20
+TABLE = "commands/npu-smi info.txt"
+
+T = TypeVar("T")
 
 
 class RecordedSource:
@@ -45,26 +52,27 @@ class RecordedSource:
             for key, text in texts.items()
             if key.startswith("commands/")
         }
-        self._host = _object(name, "host.json", texts)
+        self._host = read_part(f"{name}: host.json", Host, texts.get("host.json", "{}"))
+        if self._host.format != FORMAT:
+            raise InvalidInput(
+                f"{name}: a record of format {self._host.format}, this Jumar reads {FORMAT}",
+                param="host",
+            )
         self._listed: set[str] = set()
         self._paths: dict[str, dict[str, Any]] = {}
         for key, text in texts.items():
             if key.startswith("listings/"):
                 self._list(f"/{key[9:].removesuffix('.txt')}", text)
-        for path, entry in _object(name, "paths.json", texts).items():
-            self._paths[path] = {"kind": entry} if isinstance(entry, str) else entry
+        told = read_part(f"{name}: paths.json", Paths, texts.get("paths.json", "{}"))
+        for path, entry in told.root.items():
+            self._paths[path] = entry.model_dump(exclude_none=True)
         self._files = {
             follow(f"/{key[6:]}", self.readlink)[0]: text
             for key, text in texts.items()
             if key.startswith("files/")
         }
         self._environ = texts.get("environ.txt")
-        if self._host.get("format", FORMAT) != FORMAT:
-            raise InvalidInput(
-                f"{name}: a record of format {self._host['format']}, this Jumar reads {FORMAT}"
-            )
-        self._complete = bool(self._host.get("complete", False))
-        self._failures: Mapping[str, str] = self._host.get("failures", {})
+        self._complete = self._host.complete
         self._folders = self._implied_folders()
 
     def run(self, *argv: str) -> Ran:
@@ -72,9 +80,9 @@ class RecordedSource:
         self._refuse("run", line)
         text = self._commands.get(line)
         if text is not None:
-            return Ran(text, int(self._host.get("exit_codes", {}).get(line, 0)))
+            return Ran(text, self._host.exit_codes.get(line, 0))
         known = any(command.split(" ", 1)[0] == argv[0] for command in self._commands)
-        if argv[0] in self._host.get("missing_programs", ()) or (self._complete and not known):
+        if argv[0] in self._host.missing_programs or (self._complete and not known):
             raise FileNotFoundError(f"{argv[0]}: no such program")
         raise NotRecordedError(f"not recorded: {line}")
 
@@ -114,17 +122,9 @@ class RecordedSource:
                     raise error
                 kind = "missing"
             entry = {**(entry or {}), "kind": kind}
-        mode = entry.get("mode")
-        return PathFact(
-            path=path,
-            kind=entry["kind"],
-            mode=int(mode, 8) if isinstance(mode, str) else mode,
-            uid=entry.get("uid"),
-            gid=entry.get("gid"),
-            owner=entry.get("owner"),
-            group=entry.get("group"),
-            target=target,
-        )
+        known = {key: value for key, value in entry.items() if key not in ("link", "mode")}
+        mode = int(entry["mode"], 8) if "mode" in entry else None
+        return PathFact(path=path, mode=mode, target=target, **known)
 
     def readlink(self, path: str) -> str | None:
         target: str | None = self._paths.get(path, {}).get("link")
@@ -132,9 +132,8 @@ class RecordedSource:
 
     def environ(self) -> Mapping[str, str]:
         self._refuse("environ")
-        if "environ" in self._host:
-            stored: Mapping[str, str] = self._host["environ"]
-            return stored
+        if self._host.environ is not None:
+            return self._host.environ
         if self._environ is None:
             raise NotRecordedError("not recorded: the environment")
         pairs = (line.split("=", 1) for line in self._environ.splitlines() if "=" in line)
@@ -142,32 +141,29 @@ class RecordedSource:
 
     def process(self) -> Mapping[str, Any]:
         self._refuse("process")
-        process: Mapping[str, Any] = self._part("process")
-        return process
+        return self._told("process", self._host.process).model_dump(exclude_none=True)
 
     def disk(self, path: str) -> tuple[int, int]:
         self._refuse("disk", path)
-        total, free = self._part("disks", path)
-        return total, free
+        disks = self._host.disks or {}
+        return self._told(f"disks {path}", disks.get(path))
 
     def holders(self) -> Mapping[str, Sequence[Holder]]:
         self._refuse("holders")
-        held: Mapping[str, list[dict[str, Any]]] = self._part("holders")
-        return {node: [Holder(**holder) for holder in holders] for node, holders in held.items()}
+        return self._told("holders", self._host.holders)
 
     def listeners(self) -> Sequence[Port]:
         self._refuse("listeners")
-        return [Port(**port) for port in self._part("listeners")]
+        return self._told("listeners", self._host.listeners)
 
-    def _part(self, name: str, key: str | None = None) -> Any:
-        part = self._host.get(name)
-        if part is None or (key is not None and key not in part):
-            raise NotRecordedError(f"not recorded: {name}{f' {key}' if key else ''}")
-        return part if key is None else part[key]
+    def _told(self, what: str, answer: T | None) -> T:
+        if answer is None:
+            raise NotRecordedError(f"not recorded: {what}")
+        return answer
 
     def _refuse(self, *call: str) -> None:
         """Fail as the recorded machine did when it was asked the same."""
-        why = self._failures.get(" ".join(call))
+        why = self._host.failures.get(" ".join(call))
         if why is not None:
             raise OSError(why)
 
@@ -188,7 +184,7 @@ class RecordedSource:
         folders: dict[str, set[str]] = {}
         present = [path for path, entry in self._paths.items() if entry.get("kind") != "missing"]
         for path in [*self._files, *present]:
-            while path != "/":
+            while path.strip("/"):
                 parent, name = posixpath.split(path)
                 folders.setdefault(parent, set()).add(name)
                 path = parent
@@ -198,71 +194,69 @@ class RecordedSource:
 def open_recorded(path: str) -> RecordedSource:
     """Open a recorded host. Raises InvalidInput where `path` is not one."""
     place = Path(path)
-    if place.is_dir():
-        texts = _read_folder(place)
-    elif not place.is_file():
+    if not (place.is_dir() or place.is_file()):
         raise InvalidInput(f"no such file or folder: {path}", param="host")
-    elif tarfile.is_tarfile(place):
-        texts = _read_tar(place)
-    else:
-        texts = {"commands/npu-smi info.txt": _decode(place.read_bytes())}
-        if "npu-smi" not in texts["commands/npu-smi info.txt"]:
-            raise InvalidInput(
-                f"{path} is no recorded host: neither a folder, nor a tar archive, nor "
-                "a saved output of `npu-smi info`",
-                hint="`jumar host snapshot out.tar.gz` records one.",
-                param="host",
-            )
+    try:
+        if place.is_dir():
+            texts = _read(path, _files(place))
+        elif tarfile.is_tarfile(place):
+            with tarfile.open(place) as tar:
+                texts = _without_folder(_read(path, _members(tar)))
+        else:
+            texts = _read(path, [(TABLE, place.stat().st_size, place.open("rb"))])
+            table = read_info(texts[TABLE])
+            if not (table.cards or table.error or table.version):
+                texts = {}
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}", param="host") from error
     if not any(name.split("/", 1)[0] in PARTS for name in texts):
         raise InvalidInput(
-            f"{path} is no recorded host: it holds none of {', '.join(PARTS)}",
+            f"{path} is no recorded host: neither a folder or tar archive with one of "
+            f"{', '.join(PARTS)}, nor a saved output of `npu-smi info`",
             hint="`jumar host snapshot out.tar.gz` records one.",
             param="host",
         )
     return RecordedSource(path, texts)
 
 
-def _read_folder(folder: Path) -> dict[str, str]:
-    return {
-        file.relative_to(folder).as_posix(): _decode(file.read_bytes())
-        for part in PARTS
-        for file in [folder / part, *(folder / part).rglob("*")]
-        if file.is_file()
-    }
+def _files(folder: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
+    for part in PARTS:
+        for file in [folder / part, *(folder / part).rglob("*")]:
+            if file.is_file():
+                name = file.relative_to(folder).as_posix()
+                yield name, file.stat().st_size, file.open("rb")
 
 
-def _read_tar(archive: Path) -> dict[str, str]:
-    """Regular members only, nothing is unpacked to disk; one folder around all of it is allowed."""
+def _members(tar: tarfile.TarFile) -> Iterator[tuple[str, int, IO[bytes]]]:
+    """Regular members only; nothing is unpacked to disk."""
+    for member in tar:
+        stream = tar.extractfile(member) if member.isfile() else None
+        if stream is not None:
+            yield member.name.removeprefix("./"), member.size, stream
+
+
+def _read(path: str, parts: Iterable[tuple[str, int, IO[bytes]]]) -> dict[str, str]:
+    """The text of each part (name, size, stream), as far as all of it is no more than a record."""
     texts: dict[str, str] = {}
-    size = 0
-    try:
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                if not member.isfile():
-                    continue
-                size += member.size
-                if member.size > MEMBER_LIMIT or size > TOTAL_LIMIT:
-                    raise InvalidInput(f"{archive}: too large for a recorded host", param="host")
-                stream = tar.extractfile(member)
-                if stream is not None:
-                    texts[member.name.removeprefix("./")] = _decode(stream.read())
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise InvalidInput(f"{archive} cannot be read: {error}", param="host") from error
-    heads = {name.split("/", 1)[0] for name in texts}
-    if len(heads) == 1 and heads.isdisjoint(PARTS):
-        texts = {name.split("/", 1)[1]: text for name, text in texts.items() if "/" in name}
+    total = 0
+    for name, size, stream in parts:
+        with stream:
+            total += size
+            if size > MEMBER_LIMIT or total > TOTAL_LIMIT:
+                raise InvalidInput(f"{path}: too large for a recorded host", param="host")
+            texts[name] = _decode(stream.read())
     return texts
 
 
+def _without_folder(texts: dict[str, str]) -> dict[str, str]:
+    """One folder around everything in an archive is allowed."""
+    heads = {name.split("/", 1)[0] for name in texts}
+    if len(heads) != 1 or not heads.isdisjoint(PARTS):
+        return texts
+    return {name.split("/", 1)[1]: text for name, text in texts.items() if "/" in name}
+
+
 def _decode(data: bytes) -> str:
-    return data.decode("utf-8", errors="replace")
-
-
-def _object(name: str, part: str, texts: Mapping[str, str]) -> dict[str, Any]:
-    try:
-        value = json.loads(texts.get(part, "{}"))
-    except ValueError as error:
-        raise InvalidInput(f"{name}: {part} is not JSON: {error}", param="host") from error
-    if not isinstance(value, dict):
-        raise InvalidInput(f"{name}: {part} must be a JSON object", param="host")
-    return value
+    """UTF-8, or UTF-16 where the file begins so: PowerShell writes that for ``ssh … > FILE``."""
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return data.decode("utf-16" if wide else "utf-8-sig", errors="replace")

@@ -22,8 +22,9 @@ ADDRESS = "192.0.2.0"
 """Stands for a removed IPv4 address: one that RFC 5737 sets apart for documents."""
 
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+_QUAD = rf"(?!127\.|0\.0\.0\.0){_BYTE}(?:\.{_BYTE}){{3}}"
 NETWORK = (
-    re.compile(rf"(?<![\w.])(?!127\.|0\.0\.0\.0){_BYTE}(?:\.{_BYTE}){{3}}(?![\w.])"),
+    re.compile(rf"(?<![\w.]){_QUAD}(?![\w.])"),
     re.compile(r"(?i)(?<![\w:.])(?:[0-9a-f]{1,4}:){4,7}:?[0-9a-f]{1,4}(?![\w:])"),
     re.compile(r"(?i)(?<![\w:.])(?:[0-9a-f]{1,4}:){1,7}:(?:[0-9a-f]{1,4}:?){1,6}(?![\w:])"),
 )
@@ -37,15 +38,29 @@ RULES: tuple[tuple[str, str], ...] = (
     ("credential", r"(?<=(?i:bearer) )[A-Za-z0-9._~+/-]{16,}=*"),
     ("credential", r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*KEY-----|\Z)"),
     ("login in a URL", URL_LOGIN.pattern),
-    ("serial number", r"(?i)(?<=serial number)(?P<keep>[^:=\n]*[:=][^\S\n]*)(?!NA\b)[^\s|]+"),
+    ("serial number", r"(?i)(?P<keep>\bserial\b[^:=\n]*[:=][^\S\n]*)(?!NA\b)[^\s|]+"),
     ("serial number", r"(?im)^(?P<keep>\s*(?:sn|v?die id)\s*[:=]\s*)(?!NA\b)\S.*$"),
     ("UUID", r"(?i)\b(?:GPU-)?[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}\b"),
-    ("MAC address", r"(?i)\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b"),
+    ("MAC address", r"(?i)\b[0-9a-f]{2}(?P<sign>[:-])(?:[0-9a-f]{2}(?P=sign)){4}[0-9a-f]{2}\b"),
+    # Elsewhere four numbers with dots may be a version; these never are.
+    (
+        "network address",
+        rf"(?<![\w.])(?:192\.168|172\.(?:1[6-9]|2\d|3[01]))\.{_BYTE}\.{_BYTE}(?![\w.])",
+    ),
+    (
+        "network address",
+        rf"(?i)(?P<keep>\b(?:ip|addr(?:ess)?|gateway)\b[^:=\n]*[:=]\s*){_QUAD}(?![\w.])",
+    ),
     ("container id", r"\b[0-9a-f]{64}\b"),
     ("account name", r"(?P<keep>/home/)(?!HwHiAiUser\b)[^/\s:;,'\"]+"),
     ("mail address", r"(?<![/\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"),
 )
 """Kind of what is removed, and its pattern; a group `keep` stays."""
+NAMES_HOSTS = re.compile(r"(ADDR|ADDRESS|HOST|PROXY)$", re.IGNORECASE)
+"""Variables whose values name other machines."""
+HOST_NAME = re.compile(
+    r"(?i)(?<![\w-])\.?(?!localhost\b|REMOVED@)[a-z][\w-]*(?:\.[\w-]+)*(?![\w.]|://)"
+)
 COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in RULES)
 
 ACCOUNTS = frozenset(
@@ -88,7 +103,8 @@ class Redactor:
     def text(self, text: str, *, versions: bool = True) -> str:
         """A clean text. `versions`: four numbers with dots are a version (7.7.0.1), no address."""
         for kind, pattern in COMPILED:
-            text = self._replace(kind, pattern, text, REMOVED)
+            stand_in = ADDRESS if kind == "network address" else REMOVED
+            text = self._replace(kind, pattern, text, stand_in)
         for kind, alone, stand_in in self._names:
             text = self._replace(kind, alone, text, stand_in)
         for pattern in () if versions else NETWORK:
@@ -106,7 +122,10 @@ class Redactor:
                 self.removed["credential"] += 1
                 clean[name] = MASKED
             else:
-                clean[name] = self.text(value, versions="/" in value and "://" not in value)
+                kept = self.text(value, versions="/" in value and "://" not in value)
+                if NAMES_HOSTS.search(name):
+                    kept = self._replace("host name", HOST_NAME, kept, "HOST")
+                clean[name] = kept
         return clean
 
     def data(self, value: Any) -> Any:

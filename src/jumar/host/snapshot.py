@@ -21,7 +21,7 @@ from jumar.host.read import read_host
 from jumar.host.readers.container import RUNTIME_WORDS
 from jumar.host.readers.files import WANTED
 from jumar.host.readers.process import PACKAGES, concerns
-from jumar.host.recorded import FORMAT
+from jumar.host.record import FORMAT
 from jumar.host.redact import Redactor
 from jumar.host.source import HostSource, Ran, follow
 
