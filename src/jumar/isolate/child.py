@@ -1,0 +1,148 @@
+"""A worker in a watched process: calls go in, outcomes come out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from jumar.contracts.errors import InvalidInput, RunFailed
+from jumar.isolate.frames import Buffer, Channel, Frame, Kind, Lost, dumped
+from jumar.isolate.guard import End
+from jumar.isolate.outcomes import Died, Failure, Outcome, Raised, Returned
+from jumar.isolate.watched import Watch, Watched, Watched_parts, died
+
+OnProgress = Callable[[int, "int | None"], object]
+
+
+class Child(Watched):
+    """Made by `Zygote.spawn`. Calls from several threads take turns.
+
+    After `Died` or `Hung`, or when its target raised, the child is over: every further call gives
+    that outcome again, at once. A new one is a `spawn` away.
+    """
+
+    def __init__(self, parts: Watched_parts, channel: Channel, order: list[Buffer]) -> None:
+        super().__init__(*parts)
+        self._channel = channel
+        self._order: list[Buffer] | None = order
+        self._number = 0
+        self._turn = threading.Lock()
+        self._sending = threading.Lock()
+        self._over: Outcome | None = None
+
+    def ready(
+        self,
+        *,
+        deadline: float | None = None,
+        heartbeat: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Outcome:
+        """Wait until the target has made the worker: `Returned(None)`. Limits as those of `call`."""
+        with self._turn:
+            return self._ready(Watch(deadline, heartbeat), on_progress)
+
+    def call(
+        self,
+        payload: Any,
+        *,
+        deadline: float | None = None,
+        heartbeat: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Outcome:
+        """Let the worker answer `payload`, and wait for how that ends.
+
+        Args:
+            payload: Anything that can be pickled; large arrays go beside the pickle.
+            deadline: Seconds for the answer, from when this call's turn comes.
+            heartbeat: Longest time in seconds without a `progress` of the worker.
+            on_progress: Called in this thread with (done, total). What it raises ends the child.
+
+        A worker that is not made yet is made first, under the same limits.
+
+        Raises:
+            DeadlineExceeded: `deadline` was not positive; the child was not touched.
+            InvalidInput: The payload cannot be pickled; the child was not touched.
+        """
+        parts = _sendable(payload)
+        with self._turn:
+            made = self._ready(Watch(deadline, heartbeat), on_progress)
+            if not isinstance(made, Returned):
+                return made
+            return self._exchange(parts, Watch(deadline, heartbeat), on_progress)
+
+    def cancel(self) -> None:
+        """Ask, from another thread, that the running call stop: its next `progress` raises.
+
+        The call then gives `Raised` with the code "cancelled", and the child takes the next one. A
+        worker that reports no progress is not stopped; `close` ends any.
+        """
+        with self._sending, suppress(Lost):  # it has ended: there is nothing to stop
+            self._channel.send(Kind.CANCEL, number=self._number)
+
+    def close(self, grace: float = 2.0) -> None:
+        """End it: an idle worker leaves by itself, a busy one gets SIGTERM, then SIGKILL."""
+        report = self._ended(End(patience=0.0 if self._turn.locked() else grace, grace=grace))
+        outcome = died(report, "It was closed.")
+        if outcome.exit_code == 0:  # that is how an idle worker leaves
+            outcome = replace(outcome, reason="It was closed.")
+        self._over = self._over or outcome
+
+    def _ended(self, how: End | None = None) -> Any:
+        self._channel.close()  # an idle worker sees this and leaves
+        return super()._ended(how)
+
+    def _ready(self, watch: Watch, on_progress: OnProgress | None) -> Outcome:
+        if self._over is None and self._order is not None:
+            order, self._order = self._order, None
+            made = self._exchange(order, watch, on_progress)
+            if isinstance(made, Raised):
+                self._ended(End(patience=1.0))
+                self._over = made
+        return self._over or Returned(None)
+
+    def _exchange(
+        self, parts: list[Buffer], watch: Watch, on_progress: OnProgress | None
+    ) -> Outcome:
+        self._number += 1
+        try:
+            with self._sending:
+                self._channel.send_parts(Kind.CALL, parts, number=self._number, until=watch.until)
+            while True:
+                frame = self._channel.receive(watch.until)
+                if frame.kind is not Kind.PROGRESS:
+                    return _answer(frame)
+                if frame.number == self._number:
+                    watch.beat()
+                    watch.progress = frame.value()
+                    if on_progress:
+                        on_progress(*frame.value())
+        except TimeoutError:
+            self._over = watch.hung(self._ended(End(stacks=True)))
+        except Lost as lost:
+            self._over = died(self._ended(), f"{lost} It was ended.")
+        except BaseException:  # Ctrl-C, or `on_progress`: nobody would take the answer
+            self.close()
+            raise
+        return self._over
+
+
+def _sendable(payload: Any) -> list[Buffer]:
+    try:
+        return dumped(payload)
+    except Exception as error:
+        raise InvalidInput(
+            f"The payload ({type(payload).__name__}) cannot be sent to the child: {error}"
+        ) from error
+
+
+def _answer(frame: Frame) -> Outcome:
+    try:
+        value = frame.value()
+    except Exception as error:  # noqa: BLE001  (foreign code of the value; it becomes the outcome)
+        unread = RunFailed(f"The result came, but cannot be read here: {error}")
+        unread.__cause__ = error
+        return Raised(Failure.of(unread))
+    return Returned(value) if frame.kind is Kind.RETURNED else Raised(value)

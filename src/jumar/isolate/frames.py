@@ -1,0 +1,178 @@
+"""Messages between our own processes: a head, a pickle, and large buffers beside it.
+
+    frame = kind u8 | number u32 | count u32 | size u64 | pickle | count × (size u64 | buffer)
+
+`number` tells the calls of a child apart. Pickle protocol 5 hands big arrays over out of band, so
+that they are copied by the socket only. Never for strangers: reading a pickle runs code.
+"""
+
+from __future__ import annotations
+
+import pickle
+import select
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+from typing import Any, Union
+
+_HEAD = Struct("!BIIQ")
+_SIZE = Struct("!Q")
+_SMALL = 1 << 16  # below this, one send of a joined copy is cheaper than several sends
+_LARGEST = 1 << 44  # a size above this is no size
+
+Buffer = Union[bytes, bytearray, memoryview]  # noqa: UP007
+
+
+class Kind(IntEnum):
+    """What a frame says. First those between parent and child, then parent and guard."""
+
+    CALL = 1
+    CANCEL = 2
+    PROGRESS = 3
+    RETURNED = 4
+    RAISED = 5
+    JOB = 10
+    STARTED = 11
+    BEAT = 12
+    OUTPUT = 13
+    END = 14
+    REPORT = 15
+    PRELOAD = 20
+    READY = 21
+
+
+class Lost(Exception):  # never leaves this package
+    """The other side is gone, or wrote something that is no frame."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One message as it came, not unpickled yet: a broken value must not lose the frame after it."""
+
+    kind: Kind
+    number: int
+    parts: Sequence[Buffer]
+
+    def value(self) -> Any:
+        """Unpickle it; raises what the pickle raises."""
+        return pickle.loads(self.parts[0], buffers=self.parts[1:])  # noqa: S301
+
+
+def dumped(value: Any) -> list[Buffer]:
+    """The pickle of `value` and its out-of-band buffers; raises what its pickling raises."""
+    beside: list[pickle.PickleBuffer] = []
+    body = pickle.dumps(value, protocol=5, buffer_callback=beside.append)
+    return [body, *(buffer.raw() for buffer in beside)]
+
+
+class Channel:
+    """One end of a connected stream socket; `until` is a time of `time.monotonic`, None for ever.
+
+    One thread may send while another receives.
+
+    Raises:
+        Lost: The other end is closed.
+        TimeoutError: `until` has passed. What was half sent or read is then lost: close it.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+        self._ahead = bytearray()
+
+    def fileno(self) -> int:
+        """For select; -1 once closed."""
+        return self._sock.fileno()
+
+    def close(self) -> None:
+        """Close this end; harmless when it is closed."""
+        self._sock.close()
+
+    def ready(self, until: float | None = None) -> bool:
+        """Whether a frame, or the end, has come before `until`."""
+        return bool(self._ahead) or self._came(select.POLLIN, until)
+
+    def send(
+        self, kind: Kind, value: Any = None, *, number: int = 0, until: float | None = None
+    ) -> None:
+        """Pickle and send."""
+        self.send_parts(kind, dumped(value), number=number, until=until)
+
+    def send_parts(
+        self, kind: Kind, parts: Sequence[Buffer], *, number: int = 0, until: float | None = None
+    ) -> None:
+        """Send what `dumped` made."""
+        body, *beside = parts
+        chunks: list[Buffer] = [_HEAD.pack(kind, number, len(beside), len(body)), body]
+        for buffer in beside:
+            chunks += (_SIZE.pack(len(buffer)), buffer)
+        if sum(map(len, chunks)) < _SMALL:
+            chunks = [b"".join(chunks)]
+        for chunk in chunks:
+            view = memoryview(chunk)
+            while view:
+                view = view[self._sent(view, until) :]
+
+    def receive(self, until: float | None = None) -> Frame:
+        """The next frame."""
+        kind, number, count, size = _HEAD.unpack(self._exactly(_HEAD.size, until))
+        if kind not in _KINDS or size > _LARGEST:
+            raise Lost("It wrote something else into its channel.")
+        parts: list[Buffer] = [self._exactly(size, until)]
+        for _ in range(count):
+            (size,) = _SIZE.unpack(self._exactly(_SIZE.size, until))
+            parts.append(self._exactly(size, until))
+        return Frame(Kind(kind), number, parts)
+
+    def _exactly(self, size: int, until: float | None) -> bytearray:
+        """Read `size` bytes; small ones come with as much of what follows as is there."""
+        while len(self._ahead) < size < _SMALL:
+            self._await(select.POLLIN, until)
+            got = self._heard(self._sock.recv, _SMALL)
+            self._ahead += got
+        taken, self._ahead = self._ahead[:size], self._ahead[size:]
+        if (missing := size - len(taken)) > 0:
+            taken.extend(bytes(missing))
+            view = memoryview(taken)
+            while missing:
+                self._await(select.POLLIN, until)
+                missing -= self._heard(self._sock.recv_into, view[size - missing :])
+        return taken
+
+    def _sent(self, view: memoryview, until: float | None) -> int:
+        try:
+            return self._sock.send(view)
+        except BlockingIOError:
+            self._await(select.POLLOUT, until)
+            return 0
+        except OSError as error:
+            raise Lost(f"It closed its channel ({error.strerror}).") from error
+
+    @staticmethod
+    def _heard(receive: Callable[..., Any], *where: Any) -> Any:
+        try:
+            got = receive(*where)
+        except OSError as error:
+            raise Lost(f"It closed its channel ({error.strerror}).") from error
+        if not got:
+            raise Lost("It closed its channel.")
+        return got
+
+    def _await(self, event: int, until: float | None) -> None:
+        if not self._came(event, until):
+            raise TimeoutError
+
+    def _came(self, event: int, until: float | None) -> bool:
+        poll = select.poll()
+        try:
+            poll.register(self._sock, event)
+        except ValueError as error:  # closed on our side, by another thread
+            raise Lost("Its channel was closed.") from error
+        left = None if until is None else max(0.0, until - time.monotonic()) * 1000
+        return bool(poll.poll(left))
+
+
+_KINDS = frozenset(Kind)

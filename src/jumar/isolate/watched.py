@@ -1,0 +1,223 @@
+"""The parent's side of a guard: what `Child` and `Command` share."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from jumar.contracts.errors import DeadlineExceeded, RunFailed
+from jumar.isolate import kernel
+from jumar.isolate.frames import Channel, Frame, Kind, Lost
+from jumar.isolate.guard import KILL_S, End, Job, Report
+from jumar.isolate.outcomes import Died, Hung, Output, said
+
+_SELF = TypeVar("_SELF", bound="Watched")
+_START_S = 60.0
+_REPORT_S = 60.0  # beyond all that the guard was told to wait for: it may be short of CPU
+_LOST_S = 1.0  # a channel closes a moment before its process is gone
+
+
+class Watch:
+    """A time limit for the whole and one between two signs of progress; None is no limit."""
+
+    def __init__(self, deadline: float | None, heartbeat: float | None) -> None:
+        if deadline is not None and deadline <= 0:
+            raise DeadlineExceeded("The deadline passed before the call began.")
+        self.progress: tuple[int, int | None] | None = None
+        self._limits = {"deadline": deadline, "heartbeat": heartbeat}
+        now = time.monotonic()
+        self._since = {"deadline": now, "heartbeat": now}
+
+    def beat(self, ago: float = 0.0) -> None:
+        """There was a sign of progress `ago` seconds ago."""
+        self._since["heartbeat"] = time.monotonic() - ago
+
+    @property
+    def next(self) -> tuple[float, str] | None:
+        """When which limit passes next, as of `time.monotonic`."""
+        ends = [
+            (self._since[name] + limit, name)
+            for name, limit in self._limits.items()
+            if limit is not None
+        ]
+        return min(ends, default=None)
+
+    @property
+    def until(self) -> float | None:
+        """When the next limit passes, as of `time.monotonic`."""
+        return self.next[0] if self.next else None
+
+    def hung(self, report: Report) -> Hung:
+        """The outcome of the limit that has passed."""
+        name = self.next[1] if self.next else "deadline"
+        seconds = self._limits[name] or 0.0
+        return Hung(name, seconds, self.progress, report.stacks, report.output, report.left)
+
+
+class Watched:
+    """A process under a guard. Close it, or use it in ``with``; forgetting to ends it as well."""
+
+    pid: int
+
+    def __init__(self, control: Channel, started: Frame, process: subprocess.Popen[bytes] | None):
+        self.pid, self._guard = started.value()
+        self._control = control
+        self._process = process
+        self._report: Report | None = None
+        self._asking = threading.RLock()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its end has not been seen yet."""
+        return self._report is None
+
+    def output(self) -> Output:
+        """What it has written so far: the end of it."""
+        with self._asking:
+            answer = self._asked(Kind.OUTPUT)
+            if answer is not None:
+                output: Output = answer.value()
+                return output
+            return self._ended().output
+
+    def close(self, grace: float = 2.0) -> None:
+        """End it and everything that it started: SIGTERM, `grace` seconds, SIGKILL."""
+        self._ended(End(grace=grace))
+
+    def __enter__(self: _SELF) -> _SELF:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _asked(self, kind: Kind) -> Frame | None:
+        """The guard's answer; None when the child has ended."""
+        with self._asking:
+            if self._report is not None:
+                return None
+            try:
+                self._control.send(kind)
+            except Lost:
+                return None  # the report lies ready to be read, or the guard was killed
+            return self._awaited(kind, time.monotonic() + _REPORT_S)
+
+    def _awaited(self, kind: Kind, until: float) -> Frame | None:
+        """The next frame of this kind; a report, or the guard's own end, settles everything."""
+        while self._report is None:
+            try:
+                frame = self._control.receive(until)
+            except Lost:
+                self._settle(Report())
+            except TimeoutError:
+                kernel.kill(self._guard, signal.SIGKILL)  # the kernel then kills the child
+                self._settle(Report(ended=True))
+            else:
+                if frame.kind is Kind.REPORT:
+                    self._settle(frame.value())
+                elif frame.kind is kind:
+                    return frame
+        return None
+
+    def _ended(self, how: End | None = None) -> Report:
+        """End it as told, if it still lives, and say how it ended."""
+        how = how or End(patience=_LOST_S)
+        with self._asking:
+            if self._report is None:
+                try:
+                    self._control.send(Kind.END, how)
+                except Lost:
+                    pass  # noqa: S110  (its report lies ready to be read, or the guard was killed)
+                waits = how.patience + how.grace + KILL_S + _REPORT_S
+                self._awaited(Kind.REPORT, time.monotonic() + waits)
+            assert self._report is not None
+            return self._report
+
+    def _settle(self, report: Report) -> None:
+        self._report = report
+        self._control.close()
+        if self._process is not None:
+            self._process.wait()
+
+
+def died(report: Report, otherwise: str) -> Died:
+    """The outcome of a report; `otherwise` is why we ended it, where it had not ended itself."""
+    number, code, status = None, None, report.status
+    if report.ended:
+        reason = otherwise
+    elif status is None:
+        reason = "Its guard was killed, and it with it."
+    elif os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        reason = f"It was killed by {said(number)}."
+        if report.out_of_memory:
+            reason = f"It was killed by {said(number)}, most likely because memory ran out."
+    else:
+        code = os.WEXITSTATUS(status)
+        reason = f"It ended with exit code {code}."
+    return Died(
+        reason, number, code, report.stacks, report.output, report.out_of_memory, report.left
+    )
+
+
+def begun(control: Channel, job: Job) -> Frame:
+    """Hand the job to a guard and wait until its child is there; raises Lost, TimeoutError."""
+    control.send(Kind.JOB, job)
+    return control.receive(time.monotonic() + _START_S)
+
+
+def started_anew(job: Job, given: socket.socket | int) -> Watched_parts:
+    """Start a guard of its own for this job, in a new interpreter without site-packages."""
+    ours, theirs = socket.socketpair()
+    inherited = given if isinstance(given, int) else given.fileno()
+    with theirs:
+        process = subprocess.Popen(
+            [*_python("-I", "-S"), "guard", str(theirs.fileno()), str(inherited)],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(), inherited),
+            start_new_session=True,
+        )
+    control = Channel(ours)
+    try:
+        return control, begun(control, job), process
+    except (Lost, TimeoutError) as error:
+        control.close()
+        process.kill()
+        code = process.wait()
+        raise RunFailed(f"A guard process could not be started (exit code {code}).") from error
+
+
+def started_from_here(role: str, sock: socket.socket) -> subprocess.Popen[bytes]:
+    """Start one of our own processes with this one's interpreter and site-packages."""
+    return subprocess.Popen(
+        [*_python(), role, str(sock.fileno())],
+        stdin=subprocess.DEVNULL,
+        pass_fds=(sock.fileno(),),
+        start_new_session=True,
+    )
+
+
+def merged(env: Mapping[str, str | None] | None) -> dict[str, str]:
+    """Our environment as it is now, with `env` put over it; a value of None takes the name away."""
+    whole = {**os.environ, **(env or {})}
+    return {name: value for name, value in whole.items() if value is not None}
+
+
+def _python(*flags: str) -> list[str]:
+    return [sys.executable, *flags, str(Path(__file__).parent)]
+
+
+Watched_parts = tuple[Channel, Frame, "subprocess.Popen[bytes] | None"]
