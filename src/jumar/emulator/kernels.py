@@ -9,17 +9,28 @@ def register() -> list[Any]:
     """Register all of them; the libraries have to be kept."""
     from jumar.emulator import autocast, operators
 
-    return [_recurrent_cells(), operators.register(), autocast.register()]
+    return [_torchs_own(), operators.register(), autocast.register()]
 
 
-def _recurrent_cells() -> Any:
-    """torch takes the fused cells on every accelerator, and the CPU has none to fall back to."""
+def _torchs_own() -> Any:
+    """What torch calls on every accelerator, and the CPU has not, or draws from another generator."""
     import torch
 
     library = torch.library.Library("aten", "IMPL")
     library.impl("_thnn_fused_lstm_cell", _lstm_cell, "PrivateUse1")
     library.impl("_thnn_fused_gru_cell", _gru_cell, "PrivateUse1")
+    library.impl("native_dropout", _dropout, "PrivateUse1")
     return library
+
+
+def _dropout(x: Any, p: float, train: bool | None) -> tuple[Any, Any]:
+    """Drawn by the card's own generator: the CPU's kernel takes the CPU's."""
+    import torch
+
+    if train is False or p == 0:
+        return x.clone(), torch.ones_like(x, dtype=torch.bool)
+    kept = torch.empty_like(x, dtype=torch.bool).bernoulli_(1 - p)
+    return x * kept / (1 - p) if p < 1 else torch.zeros_like(x), kept
 
 
 def _lstm_cell(

@@ -92,9 +92,18 @@ def _decomposing() -> list[str]:
 
 
 def _native_operators() -> list[str]:
-    """What torch_npu 2.13.0 has kernels for; it runs the rest on the CPU, with a warning."""
+    """What torch_npu 2.13.0 has kernels for; it runs the rest on the CPU, with a warning.
+
+    Operators that torch takes apart are in it: they come here whole only while a fault is set.
+    """
+    import torch
+
     lines = Path(__file__).with_name("native_2.13.txt").read_text(encoding="utf-8").splitlines()
-    return [f"aten::{line}" for line in lines if not line.startswith("#")]
+    names = [f"aten::{line}" for line in lines if not line.startswith("#")]
+    for key in ("CompositeImplicitAutograd", "CompositeExplicitAutograd"):
+        composite = torch._C._dispatch_get_registrations_for_dispatch_key(key)
+        names += [name.split(".", 1)[0] for name in composite]
+    return names + [f"{name}_" for name in names]  # in place: torch calls the same kernel
 
 
 def _notice(settings: Settings, faults: int) -> str:
