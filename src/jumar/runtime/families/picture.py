@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import io
-import struct
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -92,8 +91,10 @@ def read(source: str | Path, *, name: str, mask: bool = False) -> Picture:
         ) from error
     except Image.DecompressionBombError as error:
         raise _too_large(shown, name) from error
-    # Pillow's decoders raise all of these on broken files.
-    except (OSError, SyntaxError, ValueError, EOFError, struct.error, IndexError) as error:
+    except InvalidInput:
+        raise
+    # On a broken file a decoder may stumble anywhere (TypeError, IndexError, struct.error, …).
+    except Exception as error:
         raise InvalidInput(f"{shown} is broken: {error}.", param=f"inputs.{name}") from error
 
 
