@@ -213,3 +213,11 @@ def test_long_evidence_is_cut_on_the_screen_and_whole_in_json(run: Run, host: Ho
     assert "… and 12 more" in run("doctor", "--host", recorded, "--lang", "en")[1]
     (finding,) = json.loads(run("doctor", "--host", recorded, "--json")[1])["findings"]
     assert len(finding["evidence"]) == 15
+
+
+@pytest.mark.parametrize("devices", ["", " ", ",", " , "])
+def test_an_empty_list_of_cards_is_not_taken_for_all(devices: str, run: Run, host: Host) -> None:
+    argv = ["container", "plan", "--image", "python:3.11", "--host", host(healthy())]
+    code, out, err = run(*argv, "--devices", devices)
+    assert (code, out) == (2, "")
+    assert "no card is named" in err

@@ -63,8 +63,9 @@ def test_a_container_without_any_card_says_so(host: Host) -> None:
 
 
 def test_what_nobody_looked_at_is_unknown_not_missing(tmp_path: Path) -> None:
-    spec = {"files": {"/.dockerenv": "", "/proc/1/cgroup": "0::/docker/1\n"}, "complete": False}
-    given, _ = check(open_host(make_host(tmp_path, **spec)))
+    table = "npu-smi-info__950PRx3__25.7.rc1__alarm__procs.txt"
+    files = {"/.dockerenv": "", "/proc/1/cgroup": "0::/docker/1\n"}
+    given, _ = check(open_host(make_host(tmp_path, npu_smi=table, files=files, complete=False)))
     states = {one.path: one.state for one in given}
     assert states["/usr/local/dcmi"] == "unknown"
     assert states["/usr/lib64/liburma*"] == "unknown"
@@ -74,3 +75,11 @@ def test_outside_a_container_the_plan_is_pointed_at(host: Host) -> None:
     with pytest.raises(InvalidRequest) as caught:
         check(host(healthy()))
     assert "jumar container plan" in str(caught.value.hint)
+
+
+def test_of_a_product_that_is_not_known_only_common_needs_are_listed(host: Host) -> None:
+    given, _ = check(host({"files": {"/.dockerenv": ""}}))
+    paths = [one.path for one in given]
+    assert len(paths) == len(set(paths))
+    assert {"/dev/davinci_manager", "/dev/devmm_svm", "/usr/local/dcmi"} <= set(paths)
+    assert not {"/dev/svm0", "/usr/lib64/liburma*", "/var/slogd"} & set(paths)

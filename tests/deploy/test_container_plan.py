@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -366,3 +367,47 @@ def test_a_host_whose_product_nobody_can_tell_is_refused(host: Host) -> None:
     spec = {"nodes": ["davinci0", "davinci_manager", "hisi_hdc", "devmm_svm"]}
     with pytest.raises(DeviceUnavailable, match="which Ascend product"):
         plan(host(spec), CPU_IMAGE)
+
+
+@pytest.mark.parametrize(
+    "user", ["", "npu", "1000:", ":1000", "1000:npu", "-1", "1000 --privileged"]
+)
+def test_a_user_that_is_no_number_is_refused(user: str, host: Host) -> None:
+    with pytest.raises(InvalidValue, match=r"UID\[:GID\]"):
+        plan(host(healthy()), CPU_IMAGE, user=user)
+
+
+def mixed() -> Spec:
+    """A machine with a 910B3 and a 310P3, as no report has it."""
+    spec = healthy()
+    spec["npu_smi"] = spec["npu_smi"].replace("1     910B3", "1     310P3", 1)
+    return spec
+
+
+def test_cards_of_two_products_need_two_containers(host: Host) -> None:
+    facts = host(mixed())
+    with pytest.raises(InvalidValue, match="Ascend910B3, Ascend310P3"):
+        plan(facts, CPU_IMAGE)
+    lines = [plan(facts, CPU_IMAGE, devices=[n]).line for n in "01"]
+    assert lines == ["910b", "310p"]
+    with pytest.raises(InvalidValue, match="this host has Ascend310P3"):
+        plan(facts, IMAGES["910b"], devices=["1"])
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("form", sorted(FORMATS))
+@pytest.mark.parametrize("image", ["own", "cpu"])
+def test_reasons_are_comments_and_change_nothing(
+    line: str, form: str, image: str, host: Host
+) -> None:
+    name = IMAGES[line] if image == "own" else CPU_IMAGE
+    command = ("python3", "-c", "print('a $HOME', \"b\")")
+    made = plan(host(healthy(line)), name, user="1000:1000", command=command)
+    plain, explained = FORMATS[form](made), FORMATS[form](made, explain=True)
+    if form == "docker":
+        assert explained.startswith(plain.split("\n#")[0])
+        assert (
+            subprocess.run(["bash", "-n"], input=explained, text=True, check=False).returncode == 0
+        )
+    else:
+        assert yaml.safe_load(plain) == yaml.safe_load(explained)

@@ -25,7 +25,6 @@ def command() -> None:
 @click.option(
     "--devices",
     metavar="N,N",
-    default="",
     help="Numbers of /dev/davinciN (v100: /dev/vdavinci100). Default: all.",
 )
 @click.option(
@@ -47,7 +46,7 @@ def command() -> None:
 def plan(
     image: str,
     host: str | None,
-    devices: str,
+    devices: str | None,
     form: str,
     user: str | None,
     torch: str | None,
@@ -73,7 +72,7 @@ def plan(
     made = container.plan(
         open_host(host),
         image,
-        devices=[part.strip() for part in devices.split(",") if part.strip()],
+        devices=() if devices is None else listed(devices),
         user=user,
         torch=torch,
         cann=cann,
@@ -88,6 +87,14 @@ def plan(
     for problem in made.problems:
         click.secho(f"missing: {problem.path}: {problem.why}", fg="red", err=True)
     return 1 if made.problems else 0
+
+
+def listed(devices: str) -> list[str]:
+    """The names in a list; an empty one is refused, as all cards were hardly meant by it."""
+    names = [part.strip() for part in devices.split(",") if part.strip()]
+    if not names:
+        raise click.BadParameter("no card is named (leave it out for all)", param_hint="--devices")
+    return names
 
 
 @command.command("check")
@@ -119,9 +126,14 @@ def check(host: str | None, as_json: bool, lang: Literal["en", "zh"] | None) -> 
         show.as_json({"given": fields, **diagnosis.as_dict(lang)})
     else:
         from jumar.cli.diagnosis import print_diagnosis
+        from jumar.host.product import product_line
 
         for one in given:
             print_given(one)
+        if product_line(facts) is None:
+            click.echo(
+                "Which product this is cannot be seen here: what only one has is not listed."
+            )
         click.echo()
         print_diagnosis(diagnosis, facts, lang)
     return 1 if failed or diagnosis.worst() == "error" else 0

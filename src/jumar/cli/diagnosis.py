@@ -33,7 +33,7 @@ WORDS = {
         "see": "see",
         "follows": "follows from it",
         "dark": "Could not look at",
-        "rules": "{n} rules left out",
+        "rules": "rules left out: {n}",
         "ids": "Which number belongs where",
         "healthy": "Nothing is wrong.",
         "partly": "Nothing is wrong in what could be looked at.",

@@ -31,6 +31,9 @@ LINES: dict[str, list[str]] = {
         "[drv][drvGetDevNum] failed, ret=87",
         "UserWarning: Can't get ascend_hal device count",
     ],
+    "log-mount-source": [
+        "ascend-docker-hook: prestart hook: failed to mount src: /usr/local/bin/npu-smi"
+    ],
     "log-no-usable-device": ["get device count failed, runtime result = 507899"],
     "log-ub-libraries": ["create jetty failed: urma_attr is NULL"],
     "log-tsd-open": ["[TsdOpen] tdt error"],
@@ -133,6 +136,8 @@ LINES: dict[str, list[str]] = {
     ],
     "log-disk": ["OSError: [Errno 28] No space left on device", "[Errno 122] Disk quota exceeded"],
     "log-nan": ["RuntimeWarning: invalid value encountered in cast"],
+    "log-internal-format": ["[W] Warning: as_strided is used on a tensor of format 29"],
+    "log-stale-handle": ["OSError: [Errno 116] Stale file handle: '/mnt/models/x.safetensors'"],
     "log-pooling-310p": ["310P does not support runner_type='pooling'"],
     "log-unsatisfiable": ["torch-npu 2.9.0 depends on torch==2.9.0+cpu"],
     "log-killed": ["command terminated with exit code 137"],

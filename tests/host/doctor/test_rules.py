@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 
 import click
@@ -120,3 +121,40 @@ def test_fixes_name_only_commands_and_options_that_jumar_has() -> None:
         known = {option for param in command.params for option in param.opts}
         used = {word for word in words if word.startswith("--")} - BY_THE_MODEL
         assert used <= known, (rule, used - known)
+
+
+def test_every_fix_is_something_that_a_shell_reads(make_host: MakeHost) -> None:
+    fixes = {}
+    for rule in sorted(RULES):
+        finding = findings(make_host(**BROKEN[rule]()), PURPOSES.get(rule))[rule]
+        for lang in ("en", "zh"):
+            fixes[rule, lang] = finding.fix(lang)  # type: ignore[attr-defined]
+    for row in log_rules():
+        fixes[row.id, "en"] = [step.run for step in row.fix if step.run is not None]
+    script = "\n".join(f"# {name}\n" + "\n".join(lines) for name, lines in fixes.items())
+    read = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
+    assert (read.returncode, read.stderr) == (0, "")
+    broken = subprocess.run(["bash", "-n"], input="echo 'x", text=True, capture_output=True)
+    assert broken.returncode != 0  # Positive control.
+
+
+@pytest.mark.parametrize("rule", ["uid-without-passwd", "work-path-not-writable"])
+def test_what_only_matters_to_an_npu_is_not_said_without_one(
+    rule: str, make_host: MakeHost
+) -> None:
+    about = {"user": None, "uid": 4711, "cwd_writable": False, "cwd": "/usr/bin"}
+    assert rule not in findings(make_host(process=about))
+    assert rule in findings(make_host(**{**healthy(), "process": about}))
+
+
+def test_memory_of_a_card_that_the_process_table_passes_over_is_told(make_host: MakeHost) -> None:
+    host = make_host(npu_smi="npu-smi-info__950PRx3__25.7.rc1__alarm__procs.txt", complete=False)
+    finding = findings(host)["memory-held-without-process"]
+    assert [line.split(":")[0] for line in finding.evidence("en")] == [  # type: ignore[attr-defined]
+        "NPU 0 chip 0",
+        "NPU 1 chip 0",
+    ]
+    without_table = "npu-smi-info__310P3x8__25.5.1__all-dash-separators__no-process-table.txt"
+    assert "memory-held-without-process" not in findings(
+        make_host(npu_smi=without_table, complete=False)
+    )

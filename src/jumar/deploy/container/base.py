@@ -62,6 +62,16 @@ class Needs:
             resources=self.resources,
         )
 
+    @property
+    def common(self) -> Needs:
+        """The rows that hold for more than one product line."""
+        return Needs(
+            devices=tuple(n for n in self.devices if len(n.products) != 1),
+            mounts=tuple(n for n in self.mounts if len(n.products) != 1),
+            shm=self.shm,
+            resources=self.resources,
+        )
+
 
 @cache
 def needs() -> Needs:

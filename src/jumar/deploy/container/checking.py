@@ -45,9 +45,9 @@ def check(facts: HostFacts) -> tuple[list[Given], Diagnosis]:
 
 
 def given(facts: HostFacts) -> list[Given]:
-    """Every device and mount of the product; those of all products where it is not known."""
+    """Every device and mount of the product; of one that is not known what several have."""
     line = product_line(facts)
-    wanted = needs() if line is None else needs().of(line)
+    wanted = needs().of(line) if line is not None else needs().common
     cards = card_nodes(facts)
     found = [Given(node.path, "present", True, "a card") for node in cards]
     if not cards:

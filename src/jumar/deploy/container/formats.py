@@ -104,8 +104,8 @@ def kubernetes(plan: Plan, *, explain: bool = False) -> str:
     pod_security: dict[str, Any] = {}
     if user is not None and user.value is not None:
         uid, _, gid = user.value.partition(":")
-        pod_security["runAsUser"] = int(uid) if uid.isdecimal() else uid
-        if gid.isdecimal():
+        pod_security["runAsUser"] = int(uid)
+        if gid:
             pod_security["runAsGroup"] = int(gid)
         groups = [o for o in plan.options if o.name == "group-add" and o.value]
         pod_security["supplementalGroups"] = [int(str(o.value)) for o in groups]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -46,17 +47,19 @@ def plan(
     `user` is "uid[:gid]"; `torch` the version inside the image, for the torch_npu to install;
     `cann` says whether the image brings CANN (None: judged by its name).
 
-    Raises DeviceUnavailable where this host has no NPU, InvalidValue for an image of another chip
-    or a card that does not exist.
+    Raises DeviceUnavailable where this host has no NPU, InvalidValue for an image of another chip,
+    a card that does not exist, or a user that is no number.
     """
-    line = product_line(facts)
+    if user is not None and not re.fullmatch(r"\d+(:\d+)?", user):
+        raise InvalidValue(f"{user!r} is no UID[:GID].", hint="For example 1000:1000", param="user")
     nodes = chosen(facts, devices)
+    line, chip = product_of(facts, nodes)
     if line is None:
         raise DeviceUnavailable(
             "Neither npu-smi nor the PCI bus says which Ascend product this is.",
             hint="Record the host itself, with npu-smi: jumar host snapshot out.tar.gz",
         )
-    check_image(image, line, product_name(facts), facts.system.arch)
+    check_image(image, line, chip, facts.system.arch)
     source: Literal["host", "image"] = cann or ("image" if brings_cann(image) else "host")
     wanted = needs().of(line)
     options = tuple(container_options(facts, wanted, nodes, line, user))
@@ -76,6 +79,23 @@ def plan(
         left_out=(*missing, *left_out),
         warnings=tuple(warnings(facts, nodes, user)),
     )
+
+
+def product_of(facts: HostFacts, nodes: Iterable[DeviceNode]) -> tuple[str | None, str]:
+    """The product line and the chip of the chosen cards, which must be of one line."""
+    paths = {node.path for node in nodes}
+    chips = {
+        card.soc.variant: card.soc.name
+        for card in facts.cards
+        if card.soc is not None and card.node in paths
+    }
+    if len(chips) > 1:
+        raise InvalidValue(
+            f"The chosen cards are of several products: {', '.join(chips.values())}.",
+            hint="Plan one container for each: --devices",
+            param="devices",
+        )
+    return next(iter(chips.items()), (product_line(facts), product_name(facts)))
 
 
 def chosen(facts: HostFacts, devices: Sequence[str]) -> list[DeviceNode]:
@@ -185,7 +205,7 @@ def container_options(
     yield Option("net", "host", "HCCL binds ports of the host, and servers need no port mapping")
     for need in wanted.shm:
         yield Option("shm-size", need.size, need.why)
-    if user is not None and user.split(":")[0] not in ("0", "root"):
+    if user is not None and user.split(":")[0] != "0":
         yield Option("user", user, "asked for")
         groups = sorted({node.gid for node in nodes if node.gid is not None})
         for gid in groups:
@@ -234,7 +254,7 @@ def warnings(facts: HostFacts, nodes: Sequence[DeviceNode], user: str | None) ->
         memory = card.memory
         if memory is not None and card.node in chosen_paths - held and in_use(card):
             yield f"{card.node} has {memory.used} of {memory.total} MB in use by somebody."
-    if user is not None and user.split(":")[0] not in ("0", "root"):
+    if user is not None and user.split(":")[0] != "0":
         yield (
             f"The image must know the uid {user.split(':')[0]}: without a passwd entry HCCL fails "
             "with error 19."

@@ -103,7 +103,7 @@ def mount_made_folder(facts: HostFacts) -> Iterator[Values]:
 
 @check("uid-without-passwd")
 def uid_without_passwd(facts: HostFacts) -> Iterator[Values]:
-    if facts.user is not None and facts.user.name is None:
+    if has_npu(facts) and facts.user is not None and facts.user.name is None:
         yield {"uid": facts.user.uid, "gid": facts.user.gid}
 
 

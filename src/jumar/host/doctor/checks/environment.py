@@ -160,7 +160,8 @@ def launch_blocking(facts: HostFacts) -> Iterator[Values]:
 
 @check("work-path-not-writable")
 def work_path_not_writable(facts: HostFacts) -> Iterator[Values]:
-    if facts.system.cwd_writable is False and not facts.environ.get("ASCEND_WORK_PATH"):
+    closed = facts.system.cwd_writable is False and not facts.environ.get("ASCEND_WORK_PATH")
+    if closed and (facts.canns or has_npu(facts)):
         yield {"cwd": facts.system.cwd or "."}
 
 

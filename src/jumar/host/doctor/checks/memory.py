@@ -34,8 +34,8 @@ def usage(card: Card) -> dict[str, object]:
 def held_without_process(facts: HostFacts) -> Iterator[Values]:
     for card in facts.cards:
         rest = unexplained_mb(card)
-        # None: this output has no process table at all, so nothing is hidden in it.
-        if rest and card.processes is not None:
+        # Without a table of processes nothing is hidden in it.
+        if rest and (card.processes is not None or facts.npu_smi.has_process_table):
             yield {**numbers(card), **usage(card), "rest": rest}
 
 
