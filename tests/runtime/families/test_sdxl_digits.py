@@ -96,7 +96,7 @@ def test_inpaint_keeps_what_is_not_masked(model: Studio, red_seven: str, tmp_pat
     mask[16:] = 255
     Image.fromarray(mask).save(tmp_path / "mask.png")
     original = np.asarray(Image.open(red_seven)).astype(int)
-    inputs = {"prompt": "a green two", "image": red_seven, "mask": str(tmp_path / "mask.png")}
+    inputs = {"prompt": "a red two", "image": red_seven, "mask": str(tmp_path / "mask.png")}
     config = {"seed": 9, "num_images_per_prompt": 4, "num_inference_steps": 20}
     changes = [
         abs(image.astype(int) - original) for image in pixels(model.draw("inpaint", inputs, config))
