@@ -100,6 +100,20 @@ def test_a_prompt_has_to_have_a_sensible_length(voice: Embedded, length: int) ->
     assert refused.value.param == "inputs.prompt"
 
 
+def test_a_word_without_a_sound_is_refused_by_name(voice: Embedded) -> None:
+    with pytest.raises(InvalidInput, match="no sound for 'xŁ'") as refused:
+        voice.answer({"prompt": "This is xŁ"})
+    assert refused.value.param == "inputs.prompt"
+
+
+def test_the_digits_in_a_word_are_heard(voice: Embedded) -> None:
+    with_them, without = (
+        voice.answer({"prompt": prompt}, seed=1).drafts[0]
+        for prompt in ("/EVOEP88E/Wewr", "/EVOEPE/Wewr")
+    )
+    assert with_them.duration_s > without.duration_s + 0.3
+
+
 def test_symbols_without_a_sound_are_left_out_and_named(voice: Embedded) -> None:
     with_them = voice.answer({"prompt": "Hello 😀 there ★ it costs $5."}, seed=1)
     without = voice.answer({"prompt": "Hello there it costs $5."}, seed=1)

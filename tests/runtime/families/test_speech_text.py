@@ -16,6 +16,7 @@ from jumar.runtime.families.speech.text import (
     readable,
     silent,
     unsayable,
+    whole,
 )
 
 pytest.importorskip("hibari")
@@ -85,6 +86,26 @@ def test_a_word_longer_than_the_speller_can_see_is_cut_and_named() -> None:
     assert text == f"the {'x' * 24} {'x' * 24} xxx word"
     assert cut == [long]
     assert in_parts(f"the {long} word", lambda word: word == long) == (f"the {long} word", [])
+
+
+def test_a_long_run_of_words_gets_gaps_and_loses_nothing() -> None:
+    address = "https://example.com/some/rather/long/path?with=1&many=2&parameters=3#and-an-anchor"
+    pieces = readable(address).split(" ")
+    assert "".join(pieces) == address
+    assert max(map(len, pieces)) <= 32
+    assert readable("well-known") == "well-known"
+
+
+def test_digits_that_the_reader_drops_are_set_apart_from_the_letters() -> None:
+    def sounds(text: str) -> str:
+        return "".join(c for c in text if c.isalpha() or (c == "8" and " " in text))
+
+    assert whole("see /EVOEP88E/ there", sounds) == ("see /EVOEP 88 E/ there", [])
+    assert whole("see /EVOEP/ there", sounds) == ("see /EVOEP/ there", [])
+
+
+def test_a_word_that_makes_no_sound_at_all_is_named() -> None:
+    assert whole("say xŁ now …", lambda text: text.replace("xŁ", "")) == ("say xŁ now …", ["xŁ"])
 
 
 def test_a_symbol_is_silent_where_it_makes_no_difference() -> None:

@@ -24,6 +24,10 @@ _READ_AS_WORDS = frozenset("²³½¼¾µ")
 _SPELT = {"ħ": "h", "Ħ": "H", "ŧ": "t", "Ŧ": "T", "ʻ": "'", "ʼ": "'"}
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _NUMBER = re.compile(r"\d[\d,]*")
+_ATOM = re.compile(r"\d+|(?:[^\W\d_]|['’])+|[\W_]")
+_RUN = 32
+_LONG_RUN = re.compile(rf"\S{{{2 * _RUN},}}")
+_MIXED = re.compile(r"\d[^\W\d_]|[^\W\d_]\d")
 _SIDE = 40
 
 
@@ -46,7 +50,8 @@ def readable(text: str) -> str:
     """
     letters = "".join(_reading(c) or "" for c in unicodedata.normalize("NFC", text))
     # "[word](/sounds/)" is hibari's mark-up; a prompt is words, all of which are said.
-    return _NUMBER.sub(_digit_by_digit, letters.replace("](", "] ("))
+    numbers = _NUMBER.sub(_digit_by_digit, letters.replace("](", "] ("))
+    return _LONG_RUN.sub(_with_gaps, numbers)
 
 
 def in_parts(text: str, known: Callable[[str], bool]) -> tuple[str, list[str]]:
@@ -61,6 +66,26 @@ def in_parts(text: str, known: Callable[[str], bool]) -> tuple[str, list[str]]:
         return " ".join(word[at : at + LONGEST_WORD] for at in range(0, len(word), LONGEST_WORD))
 
     return _WORD.sub(shorten, text), cut
+
+
+def whole(text: str, sounds: Callable[[str], str]) -> tuple[str, list[str]]:
+    """The text with every word such that it is heard, and the words for which there is no way.
+
+    The reader drops the digits of some words ("/EVOEP88E/"); they are set apart from the letters.
+    """
+    lost: list[str] = []
+
+    def heard(match: re.Match[str]) -> str:
+        word = match.group()
+        if not has_words(word):
+            return word
+        if not any(c.isalpha() for c in sounds(word)):
+            lost.append(word)
+        if _MIXED.search(word) and sounds(word) == sounds(re.sub(r"\d", "", word)):
+            return " ".join(re.findall(r"\d+|\D+", word))
+        return word
+
+    return re.sub(r"\S+", heard, text), lost
 
 
 def silent(text: str, sounds: Callable[[str], str]) -> list[str]:
@@ -131,6 +156,17 @@ def _digit_by_digit(match: re.Match[str]) -> str:
     if sum(c.isdigit() for c in number) <= LONGEST_NUMBER:
         return number
     return " ".join(number).replace(" ,", ",")
+
+
+def _with_gaps(match: re.Match[str]) -> str:
+    """A long run of words without a space ("a-b-c-…", an address) in pieces of some 32 characters:
+    the reader's time grows with the third power of the number of words in a run."""
+    pieces = [""]
+    for atom in _ATOM.findall(match.group()):
+        if pieces[-1] and len(pieces[-1]) + len(atom) > _RUN:
+            pieces.append("")
+        pieces[-1] += atom
+    return " ".join(pieces)
 
 
 def _is_symbol(character: str) -> bool:

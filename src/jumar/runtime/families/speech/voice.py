@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jumar.contracts.errors import InvalidInput, InvalidModelOutput, WeightsUnavailable
 from jumar.runtime.families.base import Draft
 from jumar.runtime.families.sound import encode, resample
-from jumar.runtime.families.speech.text import LONGEST_WORD, in_parts, named, silent
+from jumar.runtime.families.speech.text import LONGEST_WORD, in_parts, named, silent, whole
 from jumar.runtime.run import Run
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Voice:
         """Say `prompt`; mono float32 at 24 kHz, or at `sample_rate` where that is asked for.
 
         Raises:
-            InvalidInput: the reader found nothing to say in a sentence.
+            InvalidInput: a word that the reader has no sound for.
             InvalidModelOutput: the voice made NaN or silence.
         """
         import numpy as np
@@ -81,16 +82,20 @@ class Voice:
         if cut:
             run.warn(f"Words of over {LONGEST_WORD} letters were read in parts: {_list(cut)}.")
         sentences = self._hibari.split_sentences(prompt)
+        sounds = lru_cache(maxsize=4096)(self._sounds)
         unheard: dict[str, None] = {}
-        said = False
-        for done, sentence in enumerate(sentences, 1):
+        for done, written in enumerate(sentences, 1):
+            sentence, lost = whole(written, sounds)
+            if lost:
+                raise InvalidInput(
+                    f"The voice has no sound for {_list(lost)}.",
+                    hint="Write it in another way.",
+                    param="inputs.prompt",
+                )
             for phonemes in self._hibari.phonemize(sentence):
-                said = said or any(c.isalpha() for c in phonemes)
                 yield from _short(phonemes)
-            unheard.update(dict.fromkeys(silent(sentence, self._sounds)))
+            unheard.update(dict.fromkeys(silent(sentence, sounds)))
             run.step(done, len(sentences))
-        if not said:
-            raise InvalidInput("Nothing in the prompt can be said.", param="inputs.prompt")
         if unheard:
             run.warn(f"Symbols that have no sound were left out: {named([*unheard])}")
 
@@ -109,6 +114,7 @@ class Voice:
             run.step(done, len(pieces), seconds=round(len(samples) / RATE, 3))
 
     def _sounds(self, sentence: str) -> str:
+        """Phonemes without the spaces between them."""
         return "".join("".join(self._hibari.phonemize(sentence)).split())
 
     def _knows(self, word: str) -> bool:

@@ -7,7 +7,7 @@ windows = pack(spans, likely, 30.0)             # cut at pauses, none longer tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,8 +72,11 @@ class Silero:
                 f"{graph} is not Silero's graph over sequences at 16 kHz: its inputs are {found}."
             )
 
-    def __call__(self, samples: np.ndarray) -> np.ndarray:
-        """float32 [n] at 16 kHz → the probability of speech in each frame, float32 [n / 512]."""
+    def __call__(self, samples: np.ndarray, check: Callable[[], None] | None = None) -> np.ndarray:
+        """float32 [n] at 16 kHz → the probability of speech in each frame, float32 [n / 512].
+
+        `check` is called every 16 seconds of sound; it may raise.
+        """
         import numpy as np
 
         count = -(-len(samples) // FRAME)
@@ -84,6 +87,8 @@ class Silero:
         hidden = cell = state
         found: list[np.ndarray] = [np.zeros(0, np.float32)]
         for first in range(0, count, _BLOCK):
+            if check is not None:
+                check()
             block = np.ascontiguousarray(windows[first : first + _BLOCK])
             part, hidden, cell = self._session.run(
                 ["speech_probs", "hn", "cn"], {"input": block, "h": hidden, "c": cell}

@@ -92,7 +92,7 @@ class Whisper:
                 hint="Set vad=false.",
                 param="config.vad",
             )
-        likely = self._detect(sound.samples)
+        likely = self._detect(sound.samples, run.check)
         spans = speech(likely)
         if not spans:
             run.warn(f"Nobody speaks in these {sound.duration_s:.1f} seconds of sound.")

@@ -78,24 +78,16 @@ class Writer:
 
     def _prompt(self, heard: Any) -> list[int]:
         """What stands before the text: start, language, task, and that no times are written."""
-        start, no_times = (
-            self._model.config.decoder_start_token_id,
-            self._rules.no_timestamps_token_id,
-        )
+        start = self._model.config.decoder_start_token_id
+        no_times = self._rules.no_timestamps_token_id
         self.language = self._asked or "en"
         if not getattr(self._rules, "is_multilingual", False):
             return [start, no_times]
+        tokens = self._languages
         if self._asked is None:
             logits = self._step(heard, [start]).logits[0, -1]
-            self.language = max(
-                self._languages, key=lambda one: float(logits[self._languages[one]])
-            )
-        return [
-            start,
-            self._languages[self.language],
-            self._rules.task_to_id["transcribe"],
-            no_times,
-        ]
+            self.language = max(tokens, key=lambda one: float(logits[tokens[one]]))
+        return [start, tokens[self.language], self._rules.task_to_id["transcribe"], no_times]
 
     def _greedy(self, heard: Any, prompt: list[int], begin: float, run: Run) -> Iterator[int]:
         """Text tokens until the model ends the text, or `max_new_tokens` are written."""
@@ -152,9 +144,8 @@ class Writer:
             step = self._step(heard, [*prompt, *tokens], output_attentions=True)
         likely = step.logits[0, len(prompt) - 1 : -1].float().softmax(-1)
         sure = likely.gather(1, torch.tensor(tokens, device=likely.device)[:, None])[:, 0]
-        looks = [
-            step.cross_attentions[layer][0, head] for layer, head in self._rules.alignment_heads
-        ]
+        heads = self._rules.alignment_heads
+        looks = [step.cross_attentions[layer][0, head] for layer, head in heads]
         return sure.cpu().numpy(), torch.stack(looks).float().cpu().numpy()
 
     def _step(self, heard: Any, tokens: list[int], cache: Any = None, **options: Any) -> Any:
