@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.isolate import misbehaving
 
 from jumar.isolate import Child, Zygote
-from tests.isolate import misbehaving
 
 PATIENT = 60.0  # a limit that no test should reach, on however slow a machine
 

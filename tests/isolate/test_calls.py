@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.isolate import misbehaving
+from tests.isolate.conftest import PATIENT, eventually
 
 from jumar.contracts.errors import (
     Cancelled,
@@ -19,8 +21,6 @@ from jumar.contracts.errors import (
     RunFailed,
 )
 from jumar.isolate import Child, Died, Raised, Returned, Zygote, progress
-from tests.isolate import misbehaving
-from tests.isolate.conftest import PATIENT, eventually
 
 PLAIN = st.recursive(
     st.none()

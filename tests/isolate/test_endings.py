@@ -1,4 +1,4 @@
-"""How a child ends is told apart: by itself, by a signal, by the watchdog; and with what evidence."""
+"""How a child ended is told apart, and with what evidence."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 import signal
 
 import pytest
+from tests.isolate import misbehaving
+from tests.isolate.conftest import PATIENT, eventually, is_alive
 
 from jumar.contracts.errors import DeadlineExceeded, RunFailed
 from jumar.isolate import Child, Died, Hung, Returned, Zygote
 from jumar.isolate.stacks import _py_spy
-from tests.isolate import misbehaving
-from tests.isolate.conftest import PATIENT, is_alive
 
 SHORT = 0.3  # for calls that never end: any limit will do
 
@@ -138,7 +138,7 @@ def test_a_living_thread_beside_the_work_does_not_count_as_progress(child: Child
 
 def test_progress_keeps_a_child_alive_beyond_its_heartbeat(child: Child) -> None:
     child.ready(deadline=PATIENT)
-    assert child.call(("progress_for", 4.0), deadline=PATIENT, heartbeat=2.0) == Returned("done")
+    assert child.call(("progress_for", 3.0), deadline=PATIENT, heartbeat=2.0) == Returned("done")
 
 
 @pytest.mark.parametrize("how", ["close_every_descriptor", "scribble_on_every_descriptor"])
@@ -154,4 +154,4 @@ def test_one_that_breaks_its_channel_is_ended_and_found_out(child: Child, how: s
 def test_a_child_dies_with_its_guard(child: Child) -> None:
     outcome = child.call(("kill_the_guard",), deadline=PATIENT)
     assert isinstance(outcome, Died) and "guard" in outcome.reason
-    assert not is_alive(child.pid)
+    assert eventually(lambda: not is_alive(child.pid))  # the kernel does it

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from pathlib import Path
 
+from tests.isolate.conftest import eventually, is_alive
+
 from jumar.isolate import kernel
-from tests.isolate.conftest import is_alive
 
 
 def test_out_of_memory_kills_are_those_of_the_own_control_group(tmp_path: Path) -> None:
@@ -34,19 +37,11 @@ def test_where_no_counter_is_visible_nothing_is_known(tmp_path: Path) -> None:
 
 
 def test_descendants_are_found_at_any_depth_and_zombies_are_none() -> None:
-    reads, writes = os.pipe()
-    if not (child := os.fork()):
-        grandchild = os.fork()
-        os.read(reads, 1)
-        os._exit(0 if grandchild else 0)
-    while len(found := kernel.descendants(os.getpid())) < 2 or child not in found:
-        continue
-    below = kernel.descendants(child)
-    assert len(below) == 1 and is_alive(below[0])
-    os.write(writes, b"12")
-    while is_alive(child):
-        continue
-    assert child not in kernel.descendants(os.getpid())
-    os.waitpid(child, 0)
-    os.close(reads)
-    os.close(writes)
+    with subprocess.Popen(["sh", "-c", "(sleep 1000; true) & wait"]) as shell:
+        assert eventually(lambda: len(kernel.descendants(shell.pid)) == 2)
+        below = kernel.descendants(shell.pid)
+        assert {shell.pid, *below} <= set(kernel.descendants(os.getpid()))
+        for process in [shell.pid, *below]:
+            os.kill(process, signal.SIGKILL)
+        assert eventually(lambda: not is_alive(shell.pid))
+        assert shell.pid not in kernel.descendants(os.getpid())

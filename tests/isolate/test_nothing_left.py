@@ -10,8 +10,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-
-from jumar.isolate import Child, Died, Hung, Zygote, run
 from tests.isolate import misbehaving
 from tests.isolate.conftest import (
     PATIENT,
@@ -21,6 +19,8 @@ from tests.isolate.conftest import (
     open_descriptors,
     parent_of,
 )
+
+from jumar.isolate import Child, Died, Hung, Zygote, run
 
 PARENT = """
 import sys, time
@@ -94,8 +94,7 @@ def test_a_grandchild_goes_even_where_the_guard_is_killed(zygote: Zygote, tmp_pa
 def test_a_child_that_is_forgotten_ends(zygote: Zygote) -> None:
     child = zygote.spawn(misbehaving.obeying)
     pid = child.call(("pid",), deadline=PATIENT).result()
-    with pytest.warns(ResourceWarning) if sys.flags.dev_mode else _nothing():
-        del child
+    del child
     assert eventually(lambda: not is_alive(pid))
 
 
@@ -116,6 +115,18 @@ def test_ctrl_c_in_the_middle_of_a_call_ends_everything() -> None:
         parent.wait(PATIENT)
         assert parent.returncode == -signal.SIGINT
         assert not any(is_alive(process) for process in processes)
+
+
+def test_a_zygote_in_the_middle_of_an_import_ends_with_the_parent(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    (tmp_path / "endless.py").write_text(
+        f"import os, time\nopen({str(note)!r}, 'w').write(str(os.getpid()))\ntime.sleep(1000)"
+    )
+    code = f"import sys; sys.path.append({str(tmp_path)!r}); import jumar.isolate as i; "
+    with subprocess.Popen([sys.executable, "-c", code + "i.Zygote(['endless']).start()"]) as parent:
+        assert eventually(lambda: note.exists() and note.read_text())
+        parent.kill()
+    assert eventually(lambda: not is_alive(int(note.read_text())))
 
 
 def test_everything_ends_with_a_parent_whose_fork_still_holds_the_channel() -> None:
@@ -167,9 +178,3 @@ def _parent(then: str) -> subprocess.Popen[str]:
 def _told(parent: subprocess.Popen[str]) -> list[int]:
     assert parent.stdout
     return [int(word) for word in parent.stdout.readline().split()]
-
-
-def _nothing() -> object:
-    from contextlib import nullcontext
-
-    return nullcontext()

@@ -7,14 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.isolate import misbehaving
+from tests.isolate.conftest import PATIENT, is_alive
 
 from jumar.contracts.errors import DependencyMissing, InvalidValue, RunFailed
 from jumar.isolate import Child, Died, Hung, Returned, Zygote
 from jumar.isolate.nursery import _unsafe
-from tests.isolate import misbehaving
-from tests.isolate.conftest import PATIENT, is_alive
 
-THREAD = "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"
+THREAD = """
+import threading, time
+threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+"""
 
 
 @pytest.fixture
@@ -104,15 +107,17 @@ def test_a_module_that_is_not_installed_is_named() -> None:
 
 def test_a_module_that_crashes_is_an_error_not_a_hang(tmp_path: Path, module: str) -> None:
     (tmp_path / f"{module}.py").write_text("import os; os.abort()")
-    with pytest.raises(RunFailed, match=f"imports {module} was killed by SIGABRT"):
+    with pytest.raises(RunFailed, match=f"imports {module} was killed by SIGABRT") as raised:
         Zygote([module]).start()
+    assert f"{module}.py" in (raised.value.cause or "")  # where it stood
 
 
 def test_a_module_that_hangs_is_an_error(tmp_path: Path, module: str) -> None:
-    (tmp_path / f"{module}.py").write_text("import time; time.sleep(1000)")
-    zygote = Zygote([module], deadline=0.5)
-    with pytest.raises(RunFailed, match=r"not done after 0\.5 s"):
+    (tmp_path / f"{module}.py").write_text("import time\ndef stuck(): time.sleep(1000)\nstuck()")
+    zygote = Zygote([module], deadline=1.0)
+    with pytest.raises(RunFailed, match=r"not done after 1 s") as raised:
         zygote.start()
+    assert "in stuck" in (raised.value.cause or "")
     assert zygote.pid is None
 
 

@@ -1,6 +1,6 @@
 """The first lines of our processes: ``python .../isolate ROLE FD…``. Not for people.
 
-Started by path and not by ``-c`` or ``-m``, so that the current folder is never searched for modules.
+Started by path and not by ``-c`` or ``-m``: those would search the current folder for modules.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main(role: str, *numbers: str) -> None:
     else:
         from jumar.isolate import nursery
 
-        nursery.main(socket.socket(fileno=fds[0]))
+        nursery.main(socket.socket(fileno=fds[0]), fds[1])
 
 
 if __name__ == "__main__":

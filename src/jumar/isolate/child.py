@@ -10,9 +10,9 @@ from typing import Any
 
 from jumar.contracts.errors import InvalidInput, RunFailed
 from jumar.isolate.frames import Buffer, Channel, Frame, Kind, Lost, dumped
-from jumar.isolate.guard import End
-from jumar.isolate.outcomes import Died, Failure, Outcome, Raised, Returned
-from jumar.isolate.watched import Watch, Watched, Watched_parts, died
+from jumar.isolate.messages import End
+from jumar.isolate.outcomes import Failure, Outcome, Raised, Returned
+from jumar.isolate.watched import Parts, Watch, Watched, died
 
 OnProgress = Callable[[int, "int | None"], object]
 
@@ -24,8 +24,8 @@ class Child(Watched):
     that outcome again, at once. A new one is a `spawn` away.
     """
 
-    def __init__(self, parts: Watched_parts, channel: Channel, order: list[Buffer]) -> None:
-        super().__init__(*parts)
+    def __init__(self, parts: Parts, channel: Channel, order: list[Buffer]) -> None:
+        super().__init__(parts)
         self._channel = channel
         self._order: list[Buffer] | None = order
         self._number = 0
@@ -40,7 +40,7 @@ class Child(Watched):
         heartbeat: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> Outcome:
-        """Wait until the target has made the worker: `Returned(None)`. Limits as those of `call`."""
+        """Wait until the target has made the worker: `Returned(None)`. Limits as for `call`."""
         with self._turn:
             return self._ready(Watch(deadline, heartbeat), on_progress)
 
@@ -82,7 +82,7 @@ class Child(Watched):
         with self._sending, suppress(Lost):  # it has ended: there is nothing to stop
             self._channel.send(Kind.CANCEL, number=self._number)
 
-    def close(self, grace: float = 2.0) -> None:
+    def close(self, grace: float = 1.0) -> None:
         """End it: an idle worker leaves by itself, a busy one gets SIGTERM, then SIGKILL."""
         report = self._ended(End(patience=0.0 if self._turn.locked() else grace, grace=grace))
         outcome = died(report, "It was closed.")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jumar.contracts.errors import DependencyMissing, InvalidValue
 from jumar.isolate.frames import Kind
-from jumar.isolate.guard import End, Job
+from jumar.isolate.messages import End, Job
 from jumar.isolate.outcomes import Outcome, Returned
 from jumar.isolate.watched import Watch, Watched, died, merged, started_anew
 
@@ -38,7 +38,7 @@ class Command(Watched):
         with tempfile.TemporaryFile() as given:
             given.write(stdin)
             given.seek(0)
-            super().__init__(*started_anew(job, given.fileno()))
+            super().__init__(started_anew(job, given.fileno()))
 
     def wait(self, *, deadline: float | None = None, heartbeat: float | None = None) -> Outcome:
         """Wait for its end: `Returned(Output)` for exit code 0, else `Died` or `Hung`.

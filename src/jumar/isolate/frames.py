@@ -13,6 +13,7 @@ import select
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
@@ -44,13 +45,13 @@ class Kind(IntEnum):
     READY = 21
 
 
-class Lost(Exception):  # never leaves this package
-    """The other side is gone, or wrote something that is no frame."""
+class Lost(Exception):
+    """Never leaves this package. The other side is gone, or wrote something that is no frame."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One message as it came, not unpickled yet: a broken value must not lose the frame after it."""
+    """One message as it came, not unpickled: a broken value must not lose the frame after it."""
 
     kind: Kind
     number: int
@@ -58,7 +59,7 @@ class Frame:
 
     def value(self) -> Any:
         """Unpickle it; raises what the pickle raises."""
-        return pickle.loads(self.parts[0], buffers=self.parts[1:])  # noqa: S301
+        return pickle.loads(self.parts[0], buffers=self.parts[1:])
 
 
 def dumped(value: Any) -> list[Buffer]:
@@ -88,7 +89,9 @@ class Channel:
         return self._sock.fileno()
 
     def close(self) -> None:
-        """Close this end; harmless when it is closed."""
+        """End the connection, also for forks of ours that hold a copy; harmless when it is over."""
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
     def ready(self, until: float | None = None) -> bool:

@@ -11,59 +11,20 @@ from __future__ import annotations
 import os
 import select
 import signal
-import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NoReturn
 
-from jumar.isolate import kernel, stacks, worker
+from jumar.isolate import bodies, kernel, stacks
 from jumar.isolate.frames import Channel, Kind, Lost
-from jumar.isolate.outcomes import Output, Stacks
+from jumar.isolate.messages import KILL_S, End, Job, Report
+from jumar.isolate.outcomes import Failure, Output, Stacks
 
-KILL_S = 10.0  # SIGKILL is not heard in uninterruptible sleep, where a driver may hold a process
-_LEFTOVERS_S = (
-    1.0  # what descendants get after SIGTERM: helpers that free shared memory need a little
-)
+_LEFTOVERS_S = 1.0  # after SIGTERM; helpers that free shared memory need a moment
 _CHUNK = 4096  # PIPE_BUF: what a writable pipe takes without blocking
 _PROMPT_S = 1.0
-
-
-@dataclass(frozen=True)
-class Job:
-    """What to run. `body` is "fork" (a worker, here), "anew" (a worker, new interpreter), "command"."""
-
-    body: str
-    owner: int
-    environ: Mapping[str, str]
-    cwd: str
-    argv: tuple[str, ...] = ()
-    keep: int = 1 << 16
-    echo: bool = False
-
-
-@dataclass(frozen=True)
-class End:
-    """How to end the child: wait `patience` seconds first, take its stacks, leave `grace` after SIGTERM."""
-
-    patience: float = 0.0
-    stacks: bool = False
-    grace: float = 2.0
-
-
-@dataclass(frozen=True)
-class Report:
-    """How the child ended. `ended`: we did it. `status` as of `os.waitpid`, None where not known."""
-
-    status: int | None = None
-    ended: bool = False
-    stacks: Stacks = field(default_factory=Stacks)
-    output: Output = field(default_factory=Output)
-    out_of_memory: bool | None = None
-    left: tuple[int, ...] = ()
 
 
 def main(control: Channel, given: int) -> NoReturn:
@@ -118,7 +79,11 @@ class Guard:
         kernel.adopt_orphans()
         kills = kernel.out_of_memory_kills()
         self._watch(job)
-        self._start(job)
+        try:
+            self._start(job)
+        except OSError as error:  # no more processes, memory or descriptors
+            self._control.send(Kind.RAISED, Failure.of(error))
+            return
         self._control.send(Kind.STARTED, (self._child, os.getpid()))
         while self._status is None and self._end is None:
             self._turn(None)
@@ -129,8 +94,9 @@ class Guard:
     # -- starting
 
     def _watch(self, job: Job) -> None:
-        for number in (signal.SIGINT, signal.SIGHUP, stacks.ASK):
+        for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+        stacks.ignore_requests()
         wake, self._wakes = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(self._wakes, False)
@@ -149,13 +115,15 @@ class Guard:
         guard = os.getpid()
         self._child = os.fork()
         if not self._child:
-            become_child(guard, {target: pipe[1] for target, pipe in pipes.items()}, job.environ)
+            bodies.become_child(
+                guard, {target: pipe[1] for target, pipe in pipes.items()}, job.environ
+            )
             for fd in [*self._on, self._wakes, *(end for pipe in pipes.values() for end in pipe)]:
                 os.close(fd)
-            run_body(job, self._given, self._frames)
+            bodies.run(job, self._given, self._frames)
         os.close(self._given)
         self._stream = {pipe[0]: target for target, pipe in pipes.items()}
-        for target, (reads, writes) in pipes.items():
+        for reads, writes in pipes.values():
             os.close(writes)
             os.set_blocking(reads, False)
             self._listen(reads, self._on_output)
@@ -233,7 +201,7 @@ class Guard:
         return True
 
     def _pass_on(self, target: int, data: bytes) -> None:
-        """Write to our own stdout or stderr; one that takes nothing for a second loses the chunk."""
+        """Write to our own stdout or stderr; if it takes nothing for a while, the chunk is lost."""
         poll = select.poll()
         poll.register(target, select.POLLOUT)
         if poll.poll(_PROMPT_S * 1000):
@@ -298,73 +266,3 @@ class Guard:
             return False
         after = kernel.out_of_memory_kills()
         return None if before is None or after is None else after > before
-
-
-def become_child(guard: int, streams: Mapping[int, int], environ: Mapping[str, str]) -> None:
-    """In the forked child: an own session, own output, default signals, its parent's environment."""
-    os.setsid()
-    signal.set_wakeup_fd(-1)
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_DFL)
-    kernel.die_with(guard)
-    kernel.may_be_traced_by(guard)
-    kernel.prefer_as_out_of_memory_victim()
-    for target, pipe in streams.items():
-        os.dup2(pipe, target)
-    os.environ.clear()
-    os.environ.update(environ)
-
-
-def run_body(job: Job, given: int, frames: int) -> NoReturn:
-    """In the forked child: be the worker or the command. Never returns to the guard's code."""
-    code = 1
-    try:
-        os.chdir(job.cwd)
-        _BODIES[job.body](job, given, frames)
-        code = 0
-    except SystemExit as exit_:
-        code = exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
-    except BaseException:  # noqa: BLE001  (the last frame of this process: its stderr is kept)
-        traceback.print_exc()
-    finally:
-        with suppress(OSError, ValueError):  # the worker closed them, or nobody reads them
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code)  # the exit handlers belong to the zygote
-
-
-def _fork(_job: Job, given: int, frames: int) -> None:
-    import socket
-
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as in any Python: a closed pipe is an exception
-    with open(os.devnull) as nothing:  # noqa: PTH123
-        os.dup2(nothing.fileno(), 0)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    if numpy_random := sys.modules.get("numpy.random"):
-        numpy_random.seed()  # else all children of one zygote would draw the same numbers
-    stacks.write_on_request(frames)
-    worker.serve(Channel(socket.socket(fileno=given)))
-
-
-def _anew(_job: Job, given: int, frames: int) -> None:
-    for fd in (given, frames):
-        os.set_inheritable(fd, True)
-    here = str(Path(__file__).parent)
-    os.execv(sys.executable, [sys.executable, "-u", here, "worker", str(given), str(frames)])
-
-
-def _command(job: Job, given: int, _frames: int) -> None:
-    os.dup2(given, 0)
-    try:
-        os.execvp(job.argv[0], job.argv)
-    except OSError as error:
-        sys.stderr.write(f"{job.argv[0]}: {error.strerror}\n")
-        sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
-
-
-_BODIES: dict[str, Callable[[Job, int, int], None]] = {
-    "fork": _fork,
-    "anew": _anew,
-    "command": _command,
-}

@@ -1,4 +1,4 @@
-"""What the kernel does for us, where it can: Linux has all of it; elsewhere each line says its loss.
+"""What the kernel does for us: all of it on Linux; elsewhere each function says what is lost.
 
 All calls are by `ctypes` into the running libc and safe in a freshly forked single-threaded child.
 """
@@ -29,7 +29,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def die_with(parent: int) -> None:
-    """Be killed when the parent *thread* ends (Linux). Only for children of single-threaded parents."""
+    """Be killed when the parent's thread ends (Linux): only for single-threaded parents."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the line above
         os._exit(1)
@@ -104,15 +104,8 @@ def own_devices() -> list[str]:
     """The accelerators' device nodes that this process has open (Linux)."""
     if not LINUX:
         return []
-    opened = (os.readlink(f"/proc/self/fd/{fd}") for fd in _own_descriptors())
+    opened = [os.path.realpath(fd) for fd in (PROC / "self/fd").iterdir()]
     return sorted({path for path in opened if path.startswith(DEVICE_NODES)})
-
-
-def _own_descriptors() -> list[int]:
-    listed = [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208  (numbers)
-    return [
-        fd for fd in listed if Path(f"/proc/self/fd/{fd}").is_symlink()
-    ]  # less the listing's own
 
 
 def out_of_memory_kills(proc: Path = PROC, groups: Path = Path("/sys/fs/cgroup")) -> int | None:

@@ -1,48 +1,45 @@
-"""Inside the zygote: do the imports, check that forking is safe, then fork one guard per request."""
+"""Inside the zygote: do the imports, check that it can be forked, fork one guard per request."""
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import select
 import signal
 import socket
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from typing import NoReturn
 
-from jumar.isolate import guard, kernel
+from jumar.isolate import guard, kernel, stacks
 from jumar.isolate.frames import Channel, Kind
+from jumar.isolate.messages import Preload, Ready
 from jumar.isolate.outcomes import Failure
 
 
-@dataclass(frozen=True)
-class Preload:
-    """What the zygote is to import, on which path, and for whom."""
-
-    owner: int
-    path: tuple[str, ...]
-    modules: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Ready:
-    """`failure`: an import failed. `unsafe`: a sentence on why children must not be forked, or empty."""
-
-    failure: Failure | None = None
-    unsafe: str = ""
-
-
-def main(sock: socket.socket) -> None:
+def main(sock: socket.socket, frames: int) -> None:
     """The life of a zygote."""
+    stacks.write_on_request(frames)
     channel = Channel(sock)
     preload: Preload = channel.receive().value()
-    ready = _imported(preload)
+    with _ended_by_hang_up(sock):
+        ready = _imported(preload)
     channel.send(Kind.READY, ready)
     if ready == Ready():
         _Nursery(sock, preload.owner).live()
+
+
+@contextmanager
+def _ended_by_hang_up(sock: socket.socket) -> Iterator[None]:
+    """Let the kernel end us when the parent closes its end: while an import runs, nobody polls."""
+    flags = fcntl.fcntl(sock, fcntl.F_GETFL)
+    fcntl.fcntl(sock, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(sock, fcntl.F_SETFL, flags | os.O_ASYNC)  # SIGIO, whose default is to terminate
+    yield
+    fcntl.fcntl(sock, fcntl.F_SETFL, flags)
 
 
 def _imported(preload: Preload) -> Ready:
@@ -56,7 +53,7 @@ def _imported(preload: Preload) -> Ready:
 
 
 def _unsafe() -> str:
-    """Why a child forked from here would be broken. Threads and open devices do not survive a fork."""
+    """Why a child forked from here would be broken: threads and devices do not survive a fork."""
     gc.collect()
     gc.freeze()  # the collector would write into every page, and so copy it in each child
     # Libraries that can be forked put their threads away in a fork (OpenBLAS does) and start them
@@ -110,17 +107,25 @@ class _Nursery:
             return False
         sys.stdout.flush()
         sys.stderr.flush()
-        if process := os.fork():
-            self._guards.add(process)
-            for fd in fds:
-                os.close(fd)
-            return True
+        with socket.socket(fileno=fds[0]) as control:
+            try:
+                process = os.fork()
+            except OSError as error:  # no more processes, or memory
+                Channel(control).send(Kind.RAISED, Failure.of(error))
+            else:
+                if not process:
+                    self._become_guard(Channel(control), fds[1])
+                self._guards.add(process)
+        os.close(fds[1])
+        return True
+
+    def _become_guard(self, control: Channel, given: int) -> NoReturn:
         signal.set_wakeup_fd(-1)
         self._sock.close()
         for fd in (self._wake, self._wakes, self._owner):
             if fd is not None:
                 os.close(fd)
-        guard.main(Channel(socket.socket(fileno=fds[0])), fds[1])
+        guard.main(control, given)
 
     def _bury(self) -> None:
         with suppress(BlockingIOError):

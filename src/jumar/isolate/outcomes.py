@@ -6,7 +6,6 @@ All are plain data. `outcome.result()` gives the value, or raises the rest as a 
 from __future__ import annotations
 
 import signal as signals
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Union
@@ -16,7 +15,7 @@ from jumar.contracts.errors import DeadlineExceeded, JumarError, RunFailed
 
 @dataclass(frozen=True)
 class Output:
-    """The end of what a child wrote to its stdout and stderr, and how many bytes before it are gone."""
+    """The end of what a child wrote, and how many bytes before it were let go."""
 
     stdout: bytes = b""
     stderr: bytes = b""
@@ -62,20 +61,22 @@ class Failure:
     @classmethod
     def of(cls, error: BaseException) -> Failure:
         """Read an exception. One whose own ``str`` raises is shown by its type alone."""
+        import traceback
+
         known = error if isinstance(error, JumarError) else None
         return cls(
             type=_name(error),
             message=_text(error),
             traceback="".join(traceback.format_exception(type(error), error, error.__traceback__)),
-            code=known and known.code,
-            hint=known and known.hint,
-            param=known and known.param,
+            code=known.code if known else None,
+            hint=known.hint if known else None,
+            param=known.param if known else None,
             causes=tuple((type(link).__name__, _text(link)) for link in _causes(error)),
         )
 
     def error(self) -> JumarError:
-        """The `JumarError` that this was, with its causes; for any other exception a `RunFailed`."""
-        if kind := _KINDS(self.code):
+        """The `JumarError` that this was, with its causes; of any other exception a `RunFailed`."""
+        if kind := _with_code(self.code):
             error = kind(self.message, hint=self.hint, param=self.param)
             causes = self.causes
         else:
@@ -114,8 +115,8 @@ class Raised:
 class Died:
     """The process ended, by a signal or with an exit code; neither where the guard was lost too.
 
-    `reason` is a sentence for people. `stacks.python` is where a crash happened, as faulthandler saw
-    it. `out_of_memory`: the kernel's counter of such kills rose while this child was killed; a
+    `reason` is a sentence for people. `stacks.python` is where a crash happened, by faulthandler.
+    `out_of_memory`: the kernel's counter of such kills rose during its life and SIGKILL ended it; a
     guess, and None where no counter can be read. `left`: processes that even SIGKILL did not end.
     """
 
@@ -189,7 +190,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def _KINDS(code: str | None) -> type[JumarError] | None:  # noqa: N802
+def _with_code(code: str | None) -> type[JumarError] | None:
     waiting = [JumarError]
     for kind in waiting:
         if kind.code == code:

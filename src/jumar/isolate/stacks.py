@@ -23,6 +23,7 @@ ASK = signal.SIGUSR2  # the signal on which a child writes its frames
 _PYTHON_S = 2.0  # a stopped process does not answer at all
 _NATIVE_S = 20.0  # the first look into libtorch takes some seconds
 _MOST = 1 << 18
+_OURS = (f'File "{Path(__file__).parent}', 'File "<frozen runpy>"')
 
 
 def nameless_file() -> int:
@@ -39,9 +40,16 @@ def write_on_request(file: int) -> None:
     faulthandler.register(ASK, file, all_threads=True, chain=False)
 
 
+def ignore_requests() -> None:
+    """In a guard, forked from a zygote that listens: neither write nor end at a stray `ASK`."""
+    faulthandler.unregister(ASK)
+    signal.signal(ASK, signal.SIG_IGN)
+
+
 def written(file: int) -> str:
-    """What is in `file`: the frames of a crash, or of the last request."""
-    return os.pread(file, _MOST, 0).decode("utf-8", "replace")
+    """What is in `file`: the frames of a crash, or of the last request, less those of our own."""
+    lines = os.pread(file, _MOST, 0).decode("utf-8", "replace").splitlines()
+    return "\n".join(line for line in lines if not line.lstrip().startswith(_OURS))
 
 
 def dump(process: int, file: int | None) -> Stacks:

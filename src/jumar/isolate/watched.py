@@ -9,16 +9,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Optional, TypeVar
 
 from jumar.contracts.errors import DeadlineExceeded, RunFailed
 from jumar.isolate import kernel
 from jumar.isolate.frames import Channel, Frame, Kind, Lost
-from jumar.isolate.guard import KILL_S, End, Job, Report
+from jumar.isolate.messages import KILL_S, End, Job, Report
 from jumar.isolate.outcomes import Died, Hung, Output, said
+
+Parts = tuple[Channel, Frame, Optional["subprocess.Popen[bytes]"]]
+"""Of a `Watched`: the channel to its guard, the guard's first frame, the guard if it is ours."""
 
 _SELF = TypeVar("_SELF", bound="Watched")
 _START_S = 60.0
@@ -68,10 +72,9 @@ class Watched:
 
     pid: int
 
-    def __init__(self, control: Channel, started: Frame, process: subprocess.Popen[bytes] | None):
+    def __init__(self, parts: Parts) -> None:
+        self._control, started, self._process = parts
         self.pid, self._guard = started.value()
-        self._control = control
-        self._process = process
         self._report: Report | None = None
         self._asking = threading.RLock()
 
@@ -89,7 +92,7 @@ class Watched:
                 return output
             return self._ended().output
 
-    def close(self, grace: float = 2.0) -> None:
+    def close(self, grace: float = 1.0) -> None:
         """End it and everything that it started: SIGTERM, `grace` seconds, SIGKILL."""
         self._ended(End(grace=grace))
 
@@ -137,10 +140,8 @@ class Watched:
         how = how or End(patience=_LOST_S)
         with self._asking:
             if self._report is None:
-                try:
+                with suppress(Lost):  # its report lies ready to be read, or the guard was killed
                     self._control.send(Kind.END, how)
-                except Lost:
-                    pass  # noqa: S110  (its report lies ready to be read, or the guard was killed)
                 waits = how.patience + how.grace + KILL_S + _REPORT_S
                 self._awaited(Kind.REPORT, time.monotonic() + waits)
             assert self._report is not None
@@ -174,22 +175,24 @@ def died(report: Report, otherwise: str) -> Died:
 
 
 def begun(control: Channel, job: Job) -> Frame:
-    """Hand the job to a guard and wait until its child is there; raises Lost, TimeoutError."""
+    """Hand the job to a guard and wait until its child is there.
+
+    Raises:
+        Lost, TimeoutError: There is no guard.
+        RunFailed: The machine has no room for another process.
+    """
     control.send(Kind.JOB, job)
-    return control.receive(time.monotonic() + _START_S)
+    frame = control.receive(time.monotonic() + _START_S)
+    if frame.kind is Kind.RAISED:
+        raise RunFailed("A child could not be started.") from frame.value().error()
+    return frame
 
 
-def started_anew(job: Job, given: socket.socket | int) -> Watched_parts:
+def started_anew(job: Job, given: int) -> Parts:
     """Start a guard of its own for this job, in a new interpreter without site-packages."""
     ours, theirs = socket.socketpair()
-    inherited = given if isinstance(given, int) else given.fileno()
     with theirs:
-        process = subprocess.Popen(
-            [*_python("-I", "-S"), "guard", str(theirs.fileno()), str(inherited)],
-            stdin=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(), inherited),
-            start_new_session=True,
-        )
+        process = our_process("guard", theirs.fileno(), given, flags=("-I", "-S"))
     control = Channel(ours)
     try:
         return control, begun(control, job), process
@@ -200,24 +203,13 @@ def started_anew(job: Job, given: socket.socket | int) -> Watched_parts:
         raise RunFailed(f"A guard process could not be started (exit code {code}).") from error
 
 
-def started_from_here(role: str, sock: socket.socket) -> subprocess.Popen[bytes]:
-    """Start one of our own processes with this one's interpreter and site-packages."""
-    return subprocess.Popen(
-        [*_python(), role, str(sock.fileno())],
-        stdin=subprocess.DEVNULL,
-        pass_fds=(sock.fileno(),),
-        start_new_session=True,
-    )
+def our_process(role: str, *fds: int, flags: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    """Start `__main__` in this role, in a session of its own: Ctrl-C is ours alone to answer."""
+    argv = [sys.executable, *flags, str(Path(__file__).parent), role, *map(str, fds)]
+    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=fds, start_new_session=True)
 
 
 def merged(env: Mapping[str, str | None] | None) -> dict[str, str]:
     """Our environment as it is now, with `env` put over it; a value of None takes the name away."""
     whole = {**os.environ, **(env or {})}
     return {name: value for name, value in whole.items() if value is not None}
-
-
-def _python(*flags: str) -> list[str]:
-    return [sys.executable, *flags, str(Path(__file__).parent)]
-
-
-Watched_parts = tuple[Channel, Frame, "subprocess.Popen[bytes] | None"]

@@ -1,4 +1,4 @@
-"""The parent's side of the zygote: started once, forks a child in milliseconds, renewed if it dies."""
+"""The parent's side of the zygote: started once, asked for children, renewed if it dies."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 from weakref import WeakSet
 
 from jumar.contracts.errors import DependencyMissing, InvalidValue, RunFailed
-from jumar.isolate import kernel
+from jumar.isolate import kernel, stacks
 from jumar.isolate.child import Child
 from jumar.isolate.frames import Buffer, Channel, Kind, Lost, dumped
-from jumar.isolate.guard import Job
-from jumar.isolate.nursery import Preload, Ready
+from jumar.isolate.messages import Job, Preload, Ready
 from jumar.isolate.outcomes import said
-from jumar.isolate.watched import Watched_parts, begun, merged, started_anew, started_from_here
+from jumar.isolate.watched import Parts, begun, merged, our_process, started_anew
 
 log = logging.getLogger(__name__)
 _ELSEWHERE = "forking after imports is only known to be safe on Linux"
@@ -32,9 +32,9 @@ class Zygote:
     """A process with the heavy imports done, from which workers are forked.
 
     Args:
-        preload: Modules to import. They must not touch a device or leave threads running; where they
-            do, and outside Linux, each child is started anew and imports them itself: `forks` is
-            then False and `reason` says why.
+        preload: Modules to import. They must not open a device or leave threads running; where
+            they do, and outside Linux, each child is started anew and imports them itself: `forks`
+            is then False and `reason` says why.
         deadline: Seconds that the imports may take.
 
     It starts with the first `spawn`, or `start`. Any thread may spawn.
@@ -128,7 +128,7 @@ class Zygote:
     ) -> None:
         self.close()
 
-    def _forked(self, job: Job, given: socket.socket) -> Watched_parts | None:
+    def _forked(self, job: Job, given: socket.socket) -> Parts | None:
         """A guard forked by the zygote; None where children cannot be forked."""
         for attempt in (1, 2):
             with self._lock:
@@ -153,11 +153,9 @@ class Zygote:
                         self._stop()
         raise AssertionError
 
-    def _anew(self, job: Job, given: socket.socket, channel: Channel) -> Watched_parts:
+    def _anew(self, job: Job, given: socket.socket, channel: Channel) -> Parts:
         """A guard and a child in new interpreters; the child does the imports itself."""
-        from dataclasses import replace
-
-        parts = started_anew(replace(job, body="anew"), given)
+        parts = started_anew(replace(job, body="anew"), given.fileno())
         channel.send(Kind.PRELOAD, (sys.path, self._preload))
         return parts
 
@@ -168,32 +166,39 @@ class Zygote:
         if self.reason or self._sock is not None:
             return self._sock
         self._sock, theirs = socket.socketpair()
-        with theirs:
-            self._process = started_from_here("zygote", theirs)
+        frames = stacks.nameless_file()
         try:
-            ready = self._readied(Channel(self._sock))
+            with theirs:
+                self._process = our_process("zygote", theirs.fileno(), frames)
+            ready = self._imported(Channel(self._sock), self._process, frames)
         except BaseException:
-            self._stop()
+            self._stop(patience=0)
             raise
+        finally:
+            os.close(frames)
         if ready.unsafe:
             self.reason = ready.unsafe
             log.warning("Children of this zygote are started anew: %s.", self.reason)
             self._stop()
         return self._sock
 
-    def _readied(self, channel: Channel) -> Ready:
+    def _imported(self, channel: Channel, process: subprocess.Popen[bytes], frames: int) -> Ready:
         """Let it do the imports."""
-        assert self._process is not None
         what = ", ".join(self._preload)
         try:
             channel.send(Kind.PRELOAD, Preload(os.getpid(), tuple(sys.path), self._preload))
             ready: Ready = channel.receive(time.monotonic() + self._deadline).value()
-        except TimeoutError as error:
-            raise RunFailed(f"Importing {what} was not done after {self._deadline:g} s.") from error
-        except Lost as error:
-            code = self._process.wait()
+        except TimeoutError:
+            stood = stacks.dump(process.pid, frames)
+            raise RunFailed(
+                f"Importing {what} was not done after {self._deadline:g} s."
+            ) from Stood(stood.python or stood.native or stood.reason)
+        except Lost:
+            code = process.wait()
             how = f"was killed by {said(-code)}" if code < 0 else f"ended with exit code {code}"
-            raise RunFailed(f"The process that imports {what} {how}.") from error
+            raise RunFailed(f"The process that imports {what} {how}.") from Stood(
+                stacks.written(frames)
+            )
         if ready.failure is not None:
             missing = ready.failure.type == "ModuleNotFoundError"
             kind = DependencyMissing if missing else RunFailed
@@ -202,17 +207,21 @@ class Zygote:
             )
         return ready
 
-    def _stop(self) -> None:
+    def _stop(self, patience: float = 10.0) -> None:
         if self._sock is not None:
-            self._sock.close()
+            Channel(self._sock).close()
             self._sock = None
         if self._process is not None:
             try:
-                self._process.wait(10)
+                self._process.wait(patience)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+
+
+class Stood(Exception):
+    """Cause of an import that crashed or hung: the frames of that moment."""
 
 
 def _order(target: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Buffer]:
