@@ -8,6 +8,7 @@ import pytest
 from tests.host.recorded import SAMPLES
 
 from jumar.host import open_host
+from jumar.host.doctor import examine
 
 PAGE = Path(__file__).parents[2] / "docs" / "host.md"
 NAMES = sorted(path.name for path in SAMPLES.glob("npu-smi-*") if path.match("*info__*"))
@@ -24,7 +25,9 @@ def row(name: str) -> str:
     told = processes if tool.has_process_table else "no table"
     version = f"{tool.version} / {tool.driver_version}"
     span = f"{min(used)} to {max(used)}" if len(used) > 1 else f"{used[0]}"
-    return f"| `{name}` | {version} | {len(cards)} ({ids}) | {chips} | {span} | {told} |"
+    said = [f"`{one.id}`" for root in examine(facts).findings for one in root.walk()]
+    read = f"{version} | {len(cards)} ({ids}) | {chips} | {span} | {told}"
+    return f"| `{name}` | {read} | {', '.join(said) or 'nothing'} |"
 
 
 @pytest.mark.parametrize("name", NAMES)

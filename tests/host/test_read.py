@@ -167,10 +167,16 @@ def test_a_pasted_listing_of_dev_tells_which_nodes_there_are(make_host: MakeHost
         "drwxrwxrwt 2 root root 40 Jan 1 01:01 shm\n"
     )
     dated = open_host(make_host(listings={"/dev": text}, complete=False))
-    assert [(node.number, node.mode) for node in dated.nodes] == [(3, 0o660)]
+    # What a link leads to was not recorded; that it is there was.
+    assert [(node.number, node.mode) for node in dated.nodes] == [(3, 0o660), (None, None)]
     assert dated.paths["/dev/shm"].mode == 0o777
     short = make_host(listings={"/dev": "davinci0\ndavinci1\n"}, complete=False)
-    assert "not recorded" in open_host(short).unseen["nodes./dev/davinci0"]
+    named = open_host(short)
+    assert [(node.number, node.kind, node.usable) for node in named.nodes] == [
+        (0, "other", None),
+        (1, "other", None),
+    ]
+    assert "not recorded" in named.unseen["nodes./dev/davinci0"]
 
 
 @pytest.mark.parametrize(

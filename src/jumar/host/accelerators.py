@@ -72,7 +72,7 @@ def _npu(facts: HostFacts, card: Card, seen: Visibility) -> Accelerator:
     busy = in_use(card) or bool(holders)
     return Accelerator(
         kind="npu",
-        name=card.soc.name if card.soc else card.name,
+        name=_shown_name(card),
         label=None if index is None else f"npu:{index}",
         status="not usable" if reasons else "in use" if busy else "free",
         total_mb=memory.total if memory else None,
@@ -89,6 +89,14 @@ def _npu(facts: HostFacts, card: Card, seen: Visibility) -> Accelerator:
             "process_index": index,
         },
     )
+
+
+def _shown_name(card: Card) -> str:
+    """The chip's one name; an emulated card says so wherever it is shown."""
+    if card.soc is None:
+        return card.name
+    emulated = card.name.endswith("(emulated)")
+    return f"{card.soc.name} (emulated)" if emulated else card.soc.name
 
 
 def in_use(card: Card) -> bool:

@@ -31,8 +31,11 @@ def socs() -> dict[str, Soc]:
 
 
 def soc_name(name: str) -> str:
-    """One spelling: "910B3", "Ascend 910B3" and "AscendAscend910B3" are "Ascend910B3"."""
-    bare = name.replace(" ", "")
+    """One spelling: "910B3", "Ascend 910B3" and "AscendAscend910B3" are "Ascend910B3".
+
+    An emulated chip ("910B3 (emulated)") is the same chip.
+    """
+    bare = name.replace(" ", "").removesuffix("(emulated)")
     while bare.startswith(PREFIX):
         bare = bare.removeprefix(PREFIX)
     return PREFIX + bare

@@ -19,6 +19,9 @@ Values = Mapping[str, object]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 PURPOSES: tuple[Purpose, ...] = ("generate", "serve", "vllm")
 
+STAND_INS = {"(not set)": "（未设置）", "(none)": "（无）"}
+"""What checks write for a value that is not there, in Chinese."""
+
 
 @dataclass(frozen=True)
 class Text:
@@ -29,7 +32,9 @@ class Text:
 
     def say(self, lang: Lang, values: Values) -> str:
         """The sentence; raises KeyError where the row names a value that its check lacks."""
-        return (self.zh if lang == "zh" else self.en).format_map(values)
+        if lang == "en":
+            return self.en.format_map(values)
+        return self.zh.format_map({key: STAND_INS.get(str(v), v) for key, v in values.items()})
 
 
 @dataclass(frozen=True)

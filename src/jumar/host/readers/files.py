@@ -59,7 +59,10 @@ def read_nodes(source: HostSource, notes: Notes, user: User | None) -> tuple[Dev
     holders = notes.look("nodes.holders", source.holders, absent=nothing)
     nodes = []
     for name in chosen:
-        fact = notes.look(f"nodes./dev/{name}", source.stat, f"/dev/{name}", absent=None)
+        part, path = f"nodes./dev/{name}", f"/dev/{name}"
+        fact = notes.look(part, source.stat, path, absent=None)
+        if fact is None and part in notes.unseen:
+            fact = PathFact(path=path, kind="other")  # It is listed, so it exists.
         if fact is None or not fact.exists:
             continue
         nodes.append(
