@@ -1,15 +1,15 @@
 """What Jumar costs beside the bare library: same machine, same run, in turn; ratios printed.
 
-    make bench            # or: python -m benchmarks [cli] [speech] [transcription] [picture] [embed]
+    make bench            # or: python -m benchmarks [cli] [speech] [transcription] [picture] [embed] [isolate]
 """
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks import cli, warm
+from benchmarks import cli, isolate, warm
 
-SECTIONS = {"cli": cli.main, **warm.SECTIONS}
+SECTIONS = {"cli": cli.main, **warm.SECTIONS, "isolate": isolate.main}
 
 
 def main() -> int:

@@ -64,6 +64,12 @@ def drawn() -> float:
     return random.random()
 
 
+def drawn_by_numpy() -> float:
+    import numpy
+
+    return float(numpy.random.random())
+
+
 def imported(module: str) -> bool:
     return module in sys.modules
 

@@ -143,3 +143,11 @@ def test_torch_can_be_preloaded_and_computes_in_several_children() -> None:
         for _ in range(2):
             with zygote.spawn(misbehaving.obeying) as child:
                 assert child.call(("summed", 100_000), deadline=PATIENT).result() == 100_000.0
+
+
+def test_children_draw_different_numbers_from_a_preloaded_numpy() -> None:
+    pytest.importorskip("numpy")
+    with Zygote(["numpy.random"]) as zygote:
+        children = [zygote.spawn(misbehaving.obeying) for _ in range(2)]
+        one, two = (c.call(("drawn_by_numpy",), deadline=PATIENT).result() for c in children)
+    assert one != two
