@@ -31,9 +31,10 @@ WORDS = {
         "cause": "cause",
         "fix": "fix",
         "see": "see",
-        "follows": "follows from it",
+        "follows": "follows from it:",
         "dark": "Could not look at",
-        "rules": "rules left out: {n}",
+        "colon": ": ",
+        "rules": " (rules left out: {n})",
         "ids": "Which number belongs where",
         "healthy": "Nothing is wrong.",
         "partly": "Nothing is wrong in what could be looked at.",
@@ -49,9 +50,10 @@ WORDS = {
         "cause": "原因",
         "fix": "解决",
         "see": "参考",
-        "follows": "由此引起",
+        "follows": "由此引起：",
         "dark": "未能检查",
-        "rules": "跳过 {n} 条规则",
+        "colon": "：",
+        "rules": "（跳过 {n} 条规则）",
         "ids": "各编号的对应关系",
         "healthy": "没有发现问题。",
         "partly": "在能检查的范围内没有发现问题。",
@@ -121,7 +123,7 @@ def print_finding(console: Console, finding: Finding, lang: Lang, depth: int = 0
     if depth == 0:
         print_fix(console, finding, lang)
     if finding.consequences:
-        console.print(Text(f"  {' ' * depth}{words['follows']}:", style="dim"))
+        console.print(Text(f"  {' ' * depth}{words['follows']}", style="dim"))
     for below in finding.consequences:
         print_finding(console, below, lang, depth + 4)
 
@@ -182,5 +184,7 @@ def print_dark(console: Console, unseen: tuple[Unseen, ...], lang: Lang) -> None
     console.print(Text(words["dark"], style="bold"))
     for gap in unseen:
         why = " / ".join((gap.why or words["unknown"]).splitlines()[:2])
-        count = f" ({words['rules'].format(n=len(gap.rules))})" if gap.rules else ""
-        console.print(Padding(Text(f"{gap.what}: {why}{count}"), (0, 0, 0, 2), expand=False))
+        count = words["rules"].format(n=len(gap.rules)) if gap.rules else ""
+        console.print(
+            Padding(Text(f"{gap.what}{words['colon']}{why}{count}"), (0, 0, 0, 2), expand=False)
+        )

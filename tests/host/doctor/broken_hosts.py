@@ -33,6 +33,7 @@ PURPOSES = {
     ),
     "memory-not-released": "serve",
     "bf16-default": "generate",
+    "compile-on-310p": "generate",
     "hub-not-chosen": "generate",
 }
 """Rules that are only looked at for a purpose."""
@@ -746,6 +747,11 @@ def _() -> Spec:
 @broken("triton-on-310p")
 def _() -> Spec:
     return with_packages("310p", triton_ascend="3.2.0")
+
+
+@broken("compile-on-310p")
+def _() -> Spec:
+    return healthy("310p")
 
 
 @broken("pooling-on-310p")

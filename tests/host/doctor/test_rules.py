@@ -27,7 +27,10 @@ CHINESE = re.compile(r"[\u4e00-\u9fff]")
 PLACEHOLDER = re.compile(r"\{[a-z_]*\}")
 BY_THE_MODEL = {"--dtype"}
 """Flags that come from a model's manifest."""
-TELLS_OF_THE_PRODUCT = {"bf16-default", "chip-without-bf16", "pooling-on-310p", "id-spaces-differ"}
+TELLS_OF_THE_PRODUCT = {
+    *("bf16-default", "chip-without-bf16", "compile-on-310p", "pooling-on-310p"),
+    "id-spaces-differ",
+}
 """Notes about a product, not faults: a healthy host of another line is their negative control."""
 
 

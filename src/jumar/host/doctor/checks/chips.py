@@ -59,3 +59,9 @@ def triton_on_310p(facts: HostFacts) -> Iterator[Values]:
 def pooling_on_310p(facts: HostFacts) -> Iterator[Values]:
     if product_line(facts) == "310p":
         yield {"chip": product_name(facts)}
+
+
+@check("compile-on-310p")
+def compile_on_310p(facts: HostFacts) -> Iterator[Values]:
+    if product_line(facts) == "310p":
+        yield {"chip": product_name(facts)}
