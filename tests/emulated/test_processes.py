@@ -72,7 +72,7 @@ def test_the_pages_smoke_test():
 def test_a_chip_without_bfloat16_refuses_to_compute_in_it():
     told = python(
         "import torch\n"
-        "x = torch.ones(2, 2, dtype=torch.bfloat16, device='npu')\n"
+        "x = torch.ones(2, 2, dtype=torch.bfloat16).to('npu')\n"
         "print(torch.npu.get_device_name(), torch.npu.is_bf16_supported())\n"
         "(x.half() @ x.half()).cpu()\n"
         "x @ x",

@@ -54,6 +54,5 @@ def find_chip(name: str) -> Chip:
     for found in (named, [one for one in CHIPS.values() if one.product == folded]):
         if len(found) == 1:
             return found[0]
-    raise InvalidValue(
-        f"No emulated chip is called {name!r}.", hint=did_you_mean(name, CHIPS), param="chip"
-    )
+    hint = did_you_mean(f"Ascend{folded}", CHIPS)
+    raise InvalidValue(f"No emulated chip is called {name!r}.", hint=hint, param="chip")

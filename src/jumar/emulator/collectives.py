@@ -44,6 +44,8 @@ def _make_group(store: Any, rank: int, size: int, timeout: Any) -> Any:
 
     for name in COLLECTIVES:
         setattr(HCCL, name, forward(name))
+    for name, older in SINGLE.items():
+        setattr(HCCL, name, forward(older))
     return HCCL()
 
 
@@ -66,3 +68,10 @@ COLLECTIVES = (
     "recv_anysource",
     "barrier",
 )
+
+SINGLE = {
+    "all_gather_single": "_allgather_base",
+    "reduce_scatter_single": "_reduce_scatter_base",
+    "all_to_all_single": "alltoall_base",
+}
+"""Names that groups have since torch 2.13, and what backends call the same."""

@@ -13,7 +13,7 @@ def register() -> list[Any]:
 
 
 def _torchs_own() -> Any:
-    """What torch calls on every accelerator, and the CPU has not, or draws from another generator."""
+    """What torch calls on accelerators, and the CPU has not, or draws with its own generator."""
     import torch
 
     library = torch.library.Library("aten", "IMPL")
