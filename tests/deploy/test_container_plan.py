@@ -411,3 +411,11 @@ def test_reasons_are_comments_and_change_nothing(
         )
     else:
         assert yaml.safe_load(plain) == yaml.safe_load(explained)
+
+
+def test_a_cann_of_unknown_version_is_called_so(host: Host) -> None:
+    steps = plan(host(healthy()), "ascend/cann:latest").steps
+    assert "the version of CANN is not known: the build of that name is tried" in {
+        step.why for step in steps
+    }
+    assert not any("None" in f"{step.run} {step.why}" for step in steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -55,20 +56,18 @@ class Needs:
 
     def of(self, line: str) -> Needs:
         """The rows that hold for one product line."""
-        return Needs(
-            devices=tuple(n for n in self.devices if not n.products or line in n.products),
-            mounts=tuple(n for n in self.mounts if not n.products or line in n.products),
-            shm=tuple(n for n in self.shm if line in n.products),
-            resources=self.resources,
-        )
+        return self._only(lambda products: not products or line in products)
 
     @property
     def common(self) -> Needs:
         """The rows that hold for more than one product line."""
+        return self._only(lambda products: len(products) != 1)
+
+    def _only(self, holds: Callable[[tuple[str, ...]], bool]) -> Needs:
         return Needs(
-            devices=tuple(n for n in self.devices if len(n.products) != 1),
-            mounts=tuple(n for n in self.mounts if len(n.products) != 1),
-            shm=self.shm,
+            devices=tuple(need for need in self.devices if holds(need.products)),
+            mounts=tuple(need for need in self.mounts if holds(need.products)),
+            shm=tuple(need for need in self.shm if holds(need.products)),
             resources=self.resources,
         )
 

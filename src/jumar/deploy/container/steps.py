@@ -87,9 +87,8 @@ def install_torch_npu(cann: str | None, torch: str | None) -> Iterator[Step]:
         "the torch of the image decides",
     )
     if not fitting:
-        yield Step(
-            pip_install("$torch"), f"no row for CANN {cann}: the build of that name is tried"
-        )
+        which = f"no row for CANN {cann}" if cann else "the version of CANN is not known"
+        yield Step(pip_install("$torch"), f"{which}: the build of that name is tried")
         return
     newest_first = sorted(fitting, key=version_key, reverse=True)
     cases = " ".join(f"{name}) npu={fitting[name]};;" for name in newest_first)
