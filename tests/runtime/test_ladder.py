@@ -202,6 +202,16 @@ def test_the_timeline_is_there_on_warm_runs_and_not_before_the_first_call() -> N
     assert runtime.timeline() == first
 
 
+@torch.inference_mode()
+def test_a_module_past_its_shape_classes_keeps_the_graphs_it_has() -> None:
+    module, _ = linear(GOOD, rules=Rules(shape_classes=1))
+    module(torch.ones(1, 4))
+    graph = doubled.made[-1]  # type: ignore[attr-defined]
+    for rows in (2, 3, 1):
+        module(torch.ones(rows, 4))
+    assert graph.calls == 3
+
+
 def test_libraries_still_see_the_signature_of_the_module() -> None:
     module, _ = linear(GOOD)
     assert list(inspect.signature(module.forward).parameters) == ["input"]

@@ -110,6 +110,7 @@ class Studio:
         )
         self.loading = Run(ResolvedRequest(manifest, task, "cpu", {}, dict(plan.config)), {})
         self.model = Diffusion().load(plan, self.loading)
+        self.backend = plan.backend
 
     @property
     def pipeline(self) -> Any:
@@ -144,4 +145,6 @@ class Studio:
             cancel=cancel,
             deadline=deadline,
         )
-        return Shot(self.model.generate(run), run)
+        drafts = self.model.generate(run)
+        run.timeline += self.backend.timeline()
+        return Shot(drafts, run)

@@ -63,7 +63,8 @@ def captured(name: str, device_module: Any, graph_class: str) -> Graph:
 class _Replay:
     """A function whose first call is captured; later ones copy their tensors in and replay.
 
-    The function must be of tensors only, of one shape class: whoever binds it sees to that.
+    Its calls must be of one shape class. A replay cannot write into an object of the caller's (a
+    key-value cache), so arguments other than tensors and plain values are refused.
     """
 
     def __init__(self, function: Function, device_module: Any, graph_class: Any) -> None:
@@ -77,6 +78,8 @@ class _Replay:
         from torch import Tensor
         from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
+        if not _plain((args, kwargs)):
+            raise TypeError("a captured graph takes tensors and plain values only")
         leaves, spec = tree_flatten((args, kwargs))
         if self._inputs is None:
             self._inputs = [leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
@@ -95,3 +98,14 @@ class _Replay:
         self._device.current_stream().wait_stream(side)
         with self._device.graph(self._graph):
             self._outputs = self._function(*args, **kwargs)
+
+
+def _plain(value: Any) -> bool:
+    from torch import Tensor, dtype
+    from torch import device as torch_device
+
+    if type(value) in (tuple, list):
+        return all(map(_plain, value))
+    if type(value) is dict:
+        return all(map(_plain, value.values()))
+    return isinstance(value, (Tensor, dtype, torch_device, bool, int, float, str, type(None)))

@@ -27,6 +27,7 @@ from jumar.engine.record import Record
 from jumar.engine.suffix import fit_to_name, suffix_of
 from jumar.runtime.artifacts import Destination
 from jumar.runtime.families import Family, LoadPlan, Model, family_of
+from jumar.runtime.ladder import BackendRuntime
 from jumar.runtime.run import Listener, Run
 from jumar.runtime.weights import ensure_all
 
@@ -69,9 +70,9 @@ def generate(
     visit = _Visit(request, out=out, overwrite=overwrite, listener=listener, cancel=cancel)
     placement = _place(visit.resolved, visit.family)
     with Record(visit.run, placement, visit.destination) as record:
-        model = _load(visit.resolved, visit.family, placement, visit.run)
+        plan, model = _load(visit.resolved, visit.family, placement, visit.run)
         try:
-            _answer(model, visit, record)
+            _answer(model, plan, visit, record)
         finally:
             model.close()
     return record.result
@@ -98,7 +99,7 @@ def load(
     family = family_of(manifest)
     placement = _place(resolved, family)
     run = Run(resolved, {}, listener=listener, cancel=cancel)
-    return PlacedModel(resolved, family, placement, _load(resolved, family, placement, run), run)
+    return PlacedModel(resolved, family, *_load(resolved, family, placement, run), run)
 
 
 def embed(model: str, texts: str | Sequence[str], **config: Any) -> np.ndarray[Any, Any]:
@@ -124,14 +125,15 @@ class PlacedModel:
         self,
         resolved: ResolvedRequest,
         family: Family,
-        placement: Placement,
+        plan: LoadPlan,
         model: Model,
         loading: Run,
     ) -> None:
-        self.placement = placement
+        self.placement = plan.placement
         self.load_timings = loading.timings
         self._loaded = resolved
         self._family = family
+        self._plan = plan
         self._model: Model | None = model
         self._lock = threading.Lock()
 
@@ -160,7 +162,7 @@ class PlacedModel:
         visit = _Visit(request, out=out, overwrite=overwrite, listener=listener, cancel=cancel)
         self._fits(visit.resolved)
         with Record(visit.run, self.placement, visit.destination) as record, self._lock:
-            _answer(self._open(), visit, record)
+            _answer(self._open(), self._plan, visit, record)
         return record.result
 
     def encode(self, texts: str | Sequence[str], **config: Any) -> np.ndarray[Any, Any]:
@@ -261,7 +263,9 @@ def _place(resolved: ResolvedRequest, family: Family) -> Placement:
     return placement
 
 
-def _load(resolved: ResolvedRequest, family: Family, placement: Placement, run: Run) -> Model:
+def _load(
+    resolved: ResolvedRequest, family: Family, placement: Placement, run: Run
+) -> tuple[LoadPlan, Model]:
     with run.stage("fetch"):
         weights = ensure_all(
             resolved.manifest,
@@ -278,16 +282,33 @@ def _load(resolved: ResolvedRequest, family: Family, placement: Placement, run: 
         weights=weights,
         placement=placement,
         adapters=resolved.adapters,
+        backend=_backend(resolved, placement),
     )
     with run.stage("load"):
-        return family.load(plan, run)
+        return plan, family.load(plan, run)
 
 
-def _answer(model: Model, visit: _Visit, record: Record) -> None:
+def _backend(resolved: ResolvedRequest, placement: Placement) -> BackendRuntime:
+    """How the model's modules are bound on this device, as far as `compile` lets them climb."""
+    accelerator = _device_of(placement)
+    mode, unasked = resolved.config.get("compile") or "auto", accelerator.compiles_unasked()
+    climbs = mode == "on" or (mode == "auto" and unasked)
+    return BackendRuntime(
+        graphs=accelerator.graphs() if climbs else (),
+        compile=mode,
+        unasked=unasked,
+        synchronize=lambda: accelerator.synchronize(placement.device.index),
+    )
+
+
+def _answer(model: Model, plan: LoadPlan, visit: _Visit, record: Record) -> None:
     run, accelerator = visit.run, _device_of(record.placement)
     index = record.placement.device.index
     accelerator.reset_peak(index)
-    drafts = model.generate(run)
+    try:
+        drafts = model.generate(run)
+    finally:
+        run.timeline += plan.backend.timeline()
     accelerator.synchronize(index)
     record.peak_mb = accelerator.peak_mb(index)
     with run.stage("export"):

@@ -90,11 +90,14 @@ class _Climber:
         self._module = module
         self._tag = tag
         self._eager: Function = module.forward
+        self._only_eager = False
         self._bound: dict[Any, Function] = {}
         self.attempts: list[BackendAttempt] = []
         functools.update_wrapper(self, module.forward)  # libraries look at forward's signature
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._only_eager:
+            return self._eager(*args, **kwargs)
         key = _shape_class(args, kwargs)
         bound = self._bound.get(key)
         return self._first(key, args, kwargs) if bound is None else bound(*args, **kwargs)
@@ -102,6 +105,7 @@ class _Climber:
     def _first(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         candidates = self._candidates()
         if not candidates:
+            self._only_eager = not self._bound  # no rungs at all: nothing to look up from now on
             self._select(key, "eager", self._eager)
             return self._eager(*args, **kwargs)
         try:
@@ -204,13 +208,3 @@ def _in_short(error: Exception) -> str:
     if named and named[0] not in text:
         text += f" ({named[0]})"
     return text
-
-
-def climb(module: Any, tag: str) -> tuple[Any, BackendTimelineEntry]:
-    """Bind a module eagerly and say so; for families that do not use `BackendRuntime` yet."""
-    attempts = [
-        BackendAttempt(level="compile", ok=False, reason="not tried: no graph backend for the CPU"),
-        BackendAttempt(level="kernel_override", ok=False, reason="no override registered"),
-        BackendAttempt(level="eager", ok=True, selected=True),
-    ]
-    return module, BackendTimelineEntry(module=tag, attempts=attempts)

@@ -130,11 +130,11 @@ def test_stages_are_measured_and_lie_within_the_call(studio: Studio) -> None:
     assert timings["denoise_loop_ms"] + timings["decode_ms"] <= timings["pipeline_call_ms"]
 
 
-def test_every_module_is_in_the_timeline_of_warm_runs_too(studio: Studio) -> None:
+def test_every_module_that_computes_is_in_the_timeline_of_warm_runs_too(studio: Studio) -> None:
     for _ in range(2):
         run = studio.draw("text2image", CAT).run
-        modules = [entry.module for entry in run.timeline]
-        assert modules == ["vae", "text_encoder", "text_encoder_2", "unet"]
+        modules = {entry.module for entry in run.timeline}
+        assert modules >= {"vae.decoder", "text_encoder", "text_encoder_2", "unet"}
         for entry in run.timeline:
             assert [attempt.level for attempt in entry.attempts] == [
                 "compile",

@@ -1,16 +1,16 @@
 """What a family of models has to offer. A family is a class under `jumar.families`.
 
-    family = Speech()
-    inputs = family.prepare(resolved)          # no model, no device: bad input ends here
-    model = family.load(plan, run)             # weights are on disk, the device is chosen
-    drafts = model.generate(run)               # stages and steps through `run`
-    model.close()
+family = Speech()
+inputs = family.prepare(resolved)          # no model, no device: bad input ends here
+model = family.load(plan, run)             # weights are on disk, the device is chosen
+drafts = model.generate(run)               # stages and steps through `run`
+model.close()
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -18,6 +18,7 @@ from jumar.catalog.manifest import Manifest
 from jumar.catalog.resolution import ResolvedRequest
 from jumar.contracts.results import ArtifactKind
 from jumar.devices.base import Placement
+from jumar.runtime.ladder import BackendRuntime
 from jumar.runtime.run import Run
 
 Converter = Callable[[Path, Path], None]
@@ -49,7 +50,8 @@ class LoadPlan:
     """All that decides what is loaded; two equal plans load equal models.
 
     `weights` maps the manifest's weight names to folders or files on disk, `config` holds the
-    load-time keys only (`dtype`, …).
+    load-time keys only (`dtype`, …). The family passes each module that computes to
+    `backend.wrap_module(module, tag)`, before anything else hooks onto it.
     """
 
     manifest: Manifest
@@ -58,6 +60,7 @@ class LoadPlan:
     weights: Mapping[str, Path]
     placement: Placement
     adapters: tuple[Any, ...] = ()
+    backend: BackendRuntime = field(default_factory=BackendRuntime)
 
 
 class Model(Protocol):

@@ -58,8 +58,25 @@ def load_pipeline(plan: LoadPlan, run: Run) -> Any:
         )
         add_adapters(pipeline, plan.adapters)
     pipeline.set_progress_bar_config(disable=True)
+    for tag, module in _computing(pipeline).items():
+        plan.backend.wrap_module(module, tag)
     apply_options(pipeline, plan.config, plan.placement)
     return pipeline
+
+
+def _computing(pipeline: Any) -> dict[str, Any]:
+    """The modules whose `forward` is called, by tag: an autoencoder is entered by its halves."""
+    from torch.nn import Module
+
+    parts = {name: part for name, part in pipeline.components.items() if isinstance(part, Module)}
+    halves = {
+        f"{name}.{half}": getattr(part, half)
+        for name, part in parts.items()
+        for half in ("encoder", "decoder")
+        if hasattr(part, "decode") and isinstance(getattr(part, half, None), Module)
+    }
+    whole = {name: part for name, part in parts.items() if not hasattr(part, "decode")}
+    return {**whole, **halves}
 
 
 def pipeline_class(name: str) -> type[Any]:

@@ -14,7 +14,6 @@ from jumar.runtime.families.diffusion.outputs import drafts_of
 from jumar.runtime.families.diffusion.prompts import cut_words
 from jumar.runtime.families.diffusion.schedulers import sampling_with
 from jumar.runtime.families.diffusion.watch import Watch, call_parameters
-from jumar.runtime.ladder import climb
 from jumar.runtime.run import Run
 
 NATIVE = "native"
@@ -27,7 +26,6 @@ class DiffusionModel:
     def __init__(self, plan: LoadPlan, run: Run) -> None:
         self._plan = plan
         pipeline = load_pipeline(plan, run)
-        self._timeline = _climb(pipeline)
         self._pipelines = {type(pipeline).__name__: pipeline}
         self._dtypes = {name: part.dtype for name, part in _modules(pipeline).items()}
         self._dtype = run.config["dtype"]
@@ -39,7 +37,6 @@ class DiffusionModel:
             InvalidValue: a scheduler that does not fit this model.
             InvalidModelOutput: latents, pictures or frames that cannot be right.
         """
-        run.timeline.extend(self._timeline)
         run.config["dtype"] = self._dtype
         with run.stage("prepare"):
             pipeline = self._pipeline(run.request.spec.options["pipeline"])
@@ -105,16 +102,6 @@ def _check_call(pipeline: Any, arguments: dict[str, Any]) -> None:
             f"{type(pipeline).__name__} takes no {', '.join(sorted(unknown))}.",
             hint="Its manifest says under options.call how keys are passed.",
         )
-
-
-def _climb(pipeline: Any) -> list[Any]:
-    entries = []
-    for name, module in _modules(pipeline).items():
-        bound, entry = climb(module, name)
-        if bound is not module:
-            setattr(pipeline, name, bound)
-        entries.append(entry)
-    return entries
 
 
 def _modules(pipeline: Any) -> dict[str, Any]:

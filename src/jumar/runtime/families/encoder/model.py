@@ -34,6 +34,7 @@ class EncoderModel:
         self._model, tokenizer = model_and_tokenizer(
             AutoModel, folder, plan.config.get("dtype"), plan.placement, unused=("pooler",)
         )
+        plan.backend.wrap_module(self._model, "encoder")
         self._padding = tokenizer.pad_token_id or 0
         self._tokenizer: Any = tokenizer.backend_tokenizer
         self._longest = _longest(self._recipe, tokenizer, self._model)

@@ -46,6 +46,8 @@ class Whisper:
             plan.placement,
             attn_implementation="sdpa",
         )
+        plan.backend.wrap_module(model.model.encoder, "encoder")
+        plan.backend.wrap_module(model.model.decoder, "decoder")
         self._writer = Writer(model, tokenizer)
         self._features: Any = WhisperFeatureExtractor.from_pretrained(folder, local_files_only=True)
         self._detect = None if detector is None else Silero(detector)
