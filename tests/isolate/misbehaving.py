@@ -169,6 +169,11 @@ def progress_until_cancelled(started: str) -> None:
         time.sleep(0.01)
 
 
+def progress_all_the_time() -> None:
+    while True:
+        progress(1)
+
+
 def progress_for(seconds: float) -> str:
     until = time.monotonic() + seconds
     while time.monotonic() < until:

@@ -99,6 +99,7 @@ def test_a_hang_is_ended_and_shows_where_it_stood(child: Child, how: str) -> Non
 
 @pytest.mark.skipif(_py_spy() is None, reason="py-spy is not installed")
 def test_native_frames_of_a_hang_are_there_where_py_spy_may_look(child: Child) -> None:
+    child.ready(deadline=PATIENT)
     outcome = child.call(("sleep_with_the_gil",), deadline=SHORT)
     assert isinstance(outcome, Hung)
     if outcome.stacks.reason:  # ptrace is forbidden in some containers; then it must say so
@@ -128,6 +129,12 @@ def test_no_progress_ends_a_child_whose_deadline_is_far(child: Child) -> None:
     assert (outcome.limit, outcome.progress) == ("heartbeat", (5, 10))
     assert "in progress_then_hang" in outcome.stacks.python
     assert outcome.reason == "It made no progress for 2 s and was ended."
+
+
+def test_progress_without_end_does_not_outlast_the_deadline(child: Child) -> None:
+    child.ready(deadline=PATIENT)
+    outcome = child.call(("progress_all_the_time",), deadline=SHORT, heartbeat=PATIENT)
+    assert isinstance(outcome, Hung) and outcome.limit == "deadline"
 
 
 def test_a_living_thread_beside_the_work_does_not_count_as_progress(child: Child) -> None:

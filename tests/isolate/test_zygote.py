@@ -127,6 +127,11 @@ def test_a_target_that_a_child_could_not_import_is_refused(zygote: Zygote) -> No
     assert raised.value.param == "target" and "function of a module" in (raised.value.hint or "")
 
 
+def test_a_folder_that_is_not_there_is_refused(zygote: Zygote, tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match="no folder"):
+        zygote.spawn(misbehaving.obeying, cwd=tmp_path / "nowhere")
+
+
 def test_a_closed_zygote_spawns_no_more(child: Child) -> None:
     zygote = Zygote()
     zygote.close()

@@ -10,7 +10,7 @@ from typing import Any
 
 from jumar.contracts.errors import InvalidInput, RunFailed
 from jumar.isolate.frames import Buffer, Channel, Frame, Kind, Lost, dumped
-from jumar.isolate.messages import End
+from jumar.isolate.messages import End, Report
 from jumar.isolate.outcomes import Failure, Outcome, Raised, Returned
 from jumar.isolate.watched import Parts, Watch, Watched, died
 
@@ -90,9 +90,12 @@ class Child(Watched):
             outcome = replace(outcome, reason="It was closed.")
         self._over = self._over or outcome
 
-    def _ended(self, how: End | None = None) -> Any:
-        self._channel.close()  # an idle worker sees this and leaves
-        return super()._ended(how)
+    def _ended(self, how: End | None = None) -> Report:
+        if how is None or not how.stacks:
+            self._channel.close()  # an idle worker sees this and leaves
+        report = super()._ended(how)  # a hung one is looked at as it stands
+        self._channel.close()
+        return report
 
     def _ready(self, watch: Watch, on_progress: OnProgress | None) -> Outcome:
         if self._over is None and self._order is not None:
@@ -118,7 +121,8 @@ class Child(Watched):
                     watch.beat()
                     watch.progress = frame.value()
                     if on_progress:
-                        on_progress(*frame.value())
+                        on_progress(*watch.progress)
+                    watch.check()
         except TimeoutError:
             self._over = watch.hung(self._ended(End(stacks=True)))
         except Lost as lost:

@@ -13,7 +13,7 @@ from jumar.contracts.errors import DependencyMissing, InvalidValue
 from jumar.isolate.frames import Kind
 from jumar.isolate.messages import End, Job
 from jumar.isolate.outcomes import Outcome, Returned
-from jumar.isolate.watched import Watch, Watched, died, merged, started_anew
+from jumar.isolate.watched import Watch, Watched, died, existing, merged, started_anew
 
 _SLICE_S = 0.5  # another thread may have read the report that this one waits for
 
@@ -33,7 +33,7 @@ class Command(Watched):
     ) -> None:
         environ = merged(env)
         job = Job(
-            "command", os.getpid(), environ, _folder(cwd), _found(argv, environ, cwd), keep, echo
+            "command", os.getpid(), environ, existing(cwd), _found(argv, environ, cwd), keep, echo
         )
         with tempfile.TemporaryFile() as given:
             given.write(stdin)
@@ -55,8 +55,9 @@ class Command(Watched):
                 if (quiet := self._asked(Kind.BEAT)) is None:
                     continue  # it has ended meanwhile
                 watch.beat(ago=quiet.value())
-                if watch.until is not None and watch.until <= time.monotonic():
-                    return watch.hung(self._ended(End(stacks=True)))
+                watch.check()
+        except TimeoutError:
+            return watch.hung(self._ended(End(stacks=True)))
         except BaseException:
             self.close()
             raise
@@ -126,10 +127,3 @@ def _found(
             hint="Name it with its folder, or put its folder on PATH.",
         )
     return (found, *(str(argument) for argument in argv[1:]))
-
-
-def _folder(cwd: str | Path | None) -> str:
-    folder = Path(cwd or ".").absolute()
-    if not folder.is_dir():
-        raise InvalidValue(f"There is no folder {folder}.", param="cwd")
-    return str(folder)

@@ -3,7 +3,7 @@
 A process of its own, because it must outlive both others: when the parent is killed, it sees its
 channel close and ends the child; when the child goes, it ends every descendant that the child left
 (they become its own children, wherever they forked to); when the guard itself is killed, the kernel
-kills the child. It has one thread and imports no library, so forking from it is safe.
+kills the child. It has one thread, so forking from it is safe.
 """
 
 from __future__ import annotations
@@ -142,7 +142,8 @@ class Guard:
     def _turn(self, until: float | None) -> None:
         left = None if until is None else max(0.0, until - time.monotonic()) * 1000
         for fd, _ in self._poll.poll(left):
-            self._on[fd](fd)
+            if on := self._on.get(fd):  # one before it in this turn may have read it to its end
+                on(fd)
 
     def _on_child(self, wake: int) -> None:
         with suppress(BlockingIOError):

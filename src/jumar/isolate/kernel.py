@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 LINUX = sys.platform == "linux"
@@ -48,7 +49,9 @@ def may_be_traced_by(process: int) -> None:
 def prefer_as_out_of_memory_victim() -> None:
     """Let the kernel choose this process before the server that waits for it."""
     if LINUX:
-        (PROC / "self/oom_score_adj").write_text("500")  # raising one's own needs no rights
+        score = PROC / "self/oom_score_adj"
+        with suppress(OSError):  # raising one's own needs no rights, but /proc may be read-only
+            score.write_text(str(min(1000, int(score.read_text()) + 500)))
 
 
 def watch_for_end_of(process: int) -> int | None:

@@ -105,6 +105,8 @@ class _Nursery:
         asked, fds, _, _ = socket.recv_fds(self._sock, 1, 2)
         if not asked:
             return False
+        for fd in fds:
+            os.set_inheritable(fd, False)  # received ones are not so by themselves
         sys.stdout.flush()
         sys.stderr.flush()
         with socket.socket(fileno=fds[0]) as control:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Optional, TypeVar
 
-from jumar.contracts.errors import DeadlineExceeded, RunFailed
+from jumar.contracts.errors import DeadlineExceeded, InvalidValue, RunFailed
 from jumar.isolate import kernel
 from jumar.isolate.frames import Channel, Frame, Kind, Lost
 from jumar.isolate.messages import KILL_S, End, Job, Report
@@ -44,6 +44,11 @@ class Watch:
     def beat(self, ago: float = 0.0) -> None:
         """There was a sign of progress `ago` seconds ago."""
         self._since["heartbeat"] = time.monotonic() - ago
+
+    def check(self) -> None:
+        """Raise TimeoutError where a limit has passed: what comes all the time never waits."""
+        if self.until is not None and self.until < time.monotonic():
+            raise TimeoutError
 
     @property
     def next(self) -> tuple[float, str] | None:
@@ -207,6 +212,14 @@ def our_process(role: str, *fds: int, flags: Sequence[str] = ()) -> subprocess.P
     """Start `__main__` in this role, in a session of its own: Ctrl-C is ours alone to answer."""
     argv = [sys.executable, *flags, str(Path(__file__).parent), role, *map(str, fds)]
     return subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=fds, start_new_session=True)
+
+
+def existing(cwd: str | os.PathLike[str] | None) -> str:
+    """The folder to work in; ours, where none is named."""
+    folder = Path(cwd or ".").absolute()
+    if not folder.is_dir():
+        raise InvalidValue(f"There is no folder {folder}.", param="cwd")
+    return str(folder)
 
 
 def merged(env: Mapping[str, str | None] | None) -> dict[str, str]:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -22,7 +23,7 @@ from jumar.isolate.child import Child
 from jumar.isolate.frames import Buffer, Channel, Kind, Lost, dumped
 from jumar.isolate.messages import Job, Preload, Ready
 from jumar.isolate.outcomes import said
-from jumar.isolate.watched import Parts, begun, merged, our_process, started_anew
+from jumar.isolate.watched import Parts, begun, existing, merged, our_process, started_anew
 
 log = logging.getLogger(__name__)
 _ELSEWHERE = "forking after imports is only known to be safe on Linux"
@@ -91,12 +92,12 @@ class Zygote:
             echo: Also pass its output on to ours.
 
         Raises:
-            InvalidValue: `target` or `arguments` cannot be handed to another process.
+            InvalidValue: `target` or `arguments` cannot be handed to another process, or there is
+                no such folder.
             DependencyMissing, RunFailed: As `start`.
         """
         order = _order(target, arguments)
-        folder = os.path.abspath(cwd or os.curdir)  # noqa: PTH100
-        job = Job("fork", os.getpid(), merged(env), folder, keep=keep, echo=echo)
+        job = Job("fork", os.getpid(), merged(env), existing(cwd), keep=keep, echo=echo)
         ours, theirs = socket.socketpair()
         channel = Channel(ours)
         try:
@@ -112,8 +113,9 @@ class Zygote:
     def close(self) -> None:
         """End all its children, then itself."""
         self._closed = True
-        for child in list(self._children):
-            child.close()
+        if children := list(self._children):
+            with ThreadPoolExecutor(len(children)) as together:
+                list(together.map(Child.close, children))
         with self._lock:
             self._stop()
 
