@@ -1,6 +1,6 @@
 """What Jumar costs beside the bare library: same machine, same run, in turn; ratios printed.
 
-    make bench            # or: python -m benchmarks [SECTION …]; an unknown one lists them
+make bench            # or: python -m benchmarks [SECTION …]; an unknown one lists them
 """
 
 from __future__ import annotations

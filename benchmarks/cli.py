@@ -19,7 +19,13 @@ def main() -> None:
         "jumar --help": [str(JUMAR), "--help"],
         "jumar models": [str(JUMAR), "models"],
         "jumar models sdxl-digits": [str(JUMAR), "models", "sdxl-digits"],
-        "jumar generate --model hibari --help": [str(JUMAR), "generate", "--model", "hibari", "--help"],
+        "jumar generate --model hibari --help": [
+            str(JUMAR),
+            "generate",
+            "--model",
+            "hibari",
+            "--help",
+        ],
     }
     print(f"\n{'(CPU time of the process, s)':<44}{'median':>10}{'max':>10}")
     spent: dict[str, list[float]] = {name: [] for name in commands}

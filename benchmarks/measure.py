@@ -26,7 +26,9 @@ class Pair:
     def row(self) -> str:
         """One line of the table, times in milliseconds."""
         ours, peer = statistics.median(self.ours) * 1e3, statistics.median(self.peer) * 1e3
-        return f"{self.name:<44}{ours:>10.2f}{peer:>10.2f}{self.ratio:>9.3f}   {len(self.ours)} pairs"
+        return (
+            f"{self.name:<44}{ours:>10.2f}{peer:>10.2f}{self.ratio:>9.3f}   {len(self.ours)} pairs"
+        )
 
 
 HEADER = f"{'(CPU time, ms)':<44}{'jumar':>10}{'bare':>10}{'ratio':>9}"

@@ -16,10 +16,11 @@ from pathlib import Path
 import jiwer
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 
 import jumar
 from jumar import GenerateResult, requests
-from jumar.reporting import write_html
+from jumar.reporting import as_html
 
 SENTENCE = "The climber put a jumar on the rope, and from then on she could only go up."
 PICTURE = "a red seven"
@@ -46,8 +47,10 @@ def main() -> int:
     drawn = draw(out)
     ranked = rank(out)
 
-    page = write_html([spoken, heard, drawn, ranked], out / "report.html")
-    console.print(f"\n[bold]Report[/] {page}   ({time.perf_counter() - begun:.0f} s in all)")
+    page = out / "report.html"
+    reports = [result.metadata for result in (spoken, heard, drawn, ranked)]
+    page.write_text(as_html([(out / f"{r.run_id}.report.json", r) for r in reports]), "utf-8")
+    console.print(f"\n[bold]Report[/]  {page}   ({time.perf_counter() - begun:.0f} s in all)")
     return 0
 
 
@@ -55,7 +58,7 @@ def speak(out: Path) -> GenerateResult:
     """Say the sentence with the embedded voice."""
     result = done(jumar.generate(requests.text2audio("hibari", SENTENCE, seed=7), out=out))
     artifact = result.outputs[0]
-    console.print(f"\n[bold]Speaks[/]  {SENTENCE}\n        {artifact.path}, {artifact.duration_s:.1f} s")
+    told("Speaks", SENTENCE, f"{artifact.path}, {artifact.duration_s:.1f} s")
     return result
 
 
@@ -64,7 +67,7 @@ def listen(out: Path, sound: str) -> GenerateResult:
     result = done(jumar.generate(requests.audio2text("whisper-tiny.en", sound), out=out))
     text = result.outputs[0].text or ""
     rate = jiwer.wer(words(SENTENCE), words(text))
-    console.print(f"\n[bold]Listens[/] {text}\n        word error rate {rate:.1%}")
+    told("Listens", text, f"word error rate {rate:.1%}")
     return result
 
 
@@ -72,7 +75,7 @@ def draw(out: Path) -> GenerateResult:
     """Draw a digit."""
     result = done(jumar.generate(requests.text2image("sdxl-digits", PICTURE, seed=7), out=out))
     artifact = result.outputs[0]
-    console.print(f"\n[bold]Draws[/]   {PICTURE}\n        {artifact.path}, {artifact.width} x {artifact.height}")
+    told("Draws", PICTURE, f"{artifact.path}, {artifact.width} x {artifact.height}")
     return result
 
 
@@ -82,10 +85,16 @@ def rank(out: Path) -> GenerateResult:
     result = done(jumar.generate(request, out=out))
     vectors = np.load(result.outputs[0].path)
     scores = vectors[1:] @ vectors[0]
-    console.print(f"\n[bold]Embeds[/]  {QUESTION}")
-    for index in np.argsort(-scores):
-        console.print(f"        {scores[index]:+.3f}  {ANSWERS[index]}")
+    best_first = np.argsort(-scores)
+    told("Embeds", QUESTION, *(f"{scores[place]:+.3f}  {ANSWERS[place]}" for place in best_first))
     return result
+
+
+def told(what: str, first: str, *more: str) -> None:
+    """A heading, what went in, and what came out."""
+    console.print(f"\n[bold]{what:<8}[/]{escape(first)}")
+    for line in more:
+        console.print(f"        {escape(line)}")
 
 
 def done(result: GenerateResult) -> GenerateResult:

@@ -106,9 +106,8 @@ def models() -> str:
                 row.backends.get(kind, "unknown") for kind in ("cpu", "cuda", "npu")
             )
             names = ", ".join(f"`{name}`" for name in (row.id, *row.aliases))
-            parts.append(
-                f"| {names} | {', '.join(row.tasks)} | {status} | {row.memory_gb:g} | {row.summary} |"
-            )
+            tasks = ", ".join(row.tasks)
+            parts.append(f"| {names} | {tasks} | {status} | {row.memory_gb:g} | {row.summary} |")
         parts.append("")
     return "\n".join(parts)
 

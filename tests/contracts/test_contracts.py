@@ -11,7 +11,31 @@ from pydantic import ValidationError
 from jumar.contracts import GenerateRequest, GenerateResult, RunReport, requests
 from jumar.contracts.errors import InvalidInput, InvalidRequest, UnknownKey
 
-OMNIRT_FIELDS = ["run_id", "task", "model", "backend", "job_id", "trace_id", "worker_id", "enqueued_at_ms", "queue_wait_ms", "execution_mode", "timings", "memory", "backend_timeline", "config_resolved", "artifacts", "error", "latent_stats", "cache_hits", "device_placement", "batch_size", "batch_group_id", "stream_events", "schema_version"]
+OMNIRT_FIELDS = [
+    "run_id",
+    "task",
+    "model",
+    "backend",
+    "job_id",
+    "trace_id",
+    "worker_id",
+    "enqueued_at_ms",
+    "queue_wait_ms",
+    "execution_mode",
+    "timings",
+    "memory",
+    "backend_timeline",
+    "config_resolved",
+    "artifacts",
+    "error",
+    "latent_stats",
+    "cache_hits",
+    "device_placement",
+    "batch_size",
+    "batch_group_id",
+    "stream_events",
+    "schema_version",
+]
 
 OMNIRT_RESULT: dict[str, Any] = {
     "outputs": [
