@@ -73,7 +73,7 @@ class StageEventRecord(Contract):
 
 
 class ErrorDetail(Contract):
-    """The error of a failed run: a stable `code`, what happened, what to do, the chain of causes."""
+    """The error of a failed run: a stable `code`, what happened, what to do, the causes."""
 
     code: str
     message: str
