@@ -98,6 +98,7 @@ def test_an_operator_that_cannot_be_captured_is_named():
 def test_a_forgotten_graph_gives_its_memory_back():
     import gc
 
+    gc.collect()
     before = torch.npu.memory_allocated(0)
     graph = torch.npu.NPUGraph()
     x = torch.ones(1 << 18, device="npu:0")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jumar.contracts.errors import InvalidValue, UnknownKey
 from jumar.emulator.faults.reading import read_faults
-from jumar.emulator.faults.rule import KINDS, Bound, bound, make_rule
+from jumar.emulator.faults.rule import HOW, KINDS, Bound, Rule, bound, make_rule
 from jumar.emulator.faults.texts import say, texts
 
 
@@ -88,4 +91,11 @@ def test_texts_name_the_operator():
     )
     assert "Op [NpuRmsNorm]" in say("compile-op", "npu::npu_rms_norm")
     assert say("my own words", "aten::mm") == "my own words"
+    assert "507011" in say("507011", "aten::mm") and say("507011", "aten::mm") != "507011"
     assert all("{" not in say(name, "aten::mm") for name in texts())
+
+
+def test_the_page_lists_every_kind_condition_and_text():
+    page = Path("docs/emulator.md").read_text(encoding="utf-8")
+    named = [*KINDS, *texts(), *HOW, *(one.name for one in fields(Rule))]
+    assert [name for name in named if f"`{name}`" not in page] == []

@@ -26,9 +26,9 @@ def _make_group(store: Any, rank: int, size: int, timeout: Any) -> Any:
         return to_cpu(value) if getattr(value, "is_npu", False) else value
 
     def forward(name: str) -> Any:
-        def call(self: Any, *args: Any) -> Any:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             torch.npu.synchronize()
-            return getattr(self.gloo, name)(*map(alias, args))
+            return getattr(self.gloo, name)(*map(alias, args), **kwargs)
 
         return call
 

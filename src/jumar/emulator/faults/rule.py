@@ -126,6 +126,8 @@ def make_rule(given: Mapping[str, Any]) -> Rule:
     _among("kind", given["kind"], KINDS)
     _among("how", given.get("how", "scale"), HOW)
     values = {**given, "text": given.get("text", DEFAULT_TEXT.get(given["kind"]))}
+    if values["text"] is not None:
+        values["text"] = str(values["text"])
     for key in ("calls", "numel"):
         if values.get(key) is not None:
             values[key] = bound(values[key], key)
