@@ -86,3 +86,10 @@ def test_no_text_is_a_wrong_request(line: tuple[str, ...], run: Shell) -> None:
 def test_a_file_that_cannot_be_read_is_named(run: Shell) -> None:
     assert run("embed", "--file", "nowhere.txt").code == 2
     assert run.err.startswith("error[invalid_input]: Cannot read the texts in nowhere.txt.")
+
+
+def test_ranking_on_the_screen_and_a_file_of_vectors_exclude_each_other(run: Shell) -> None:
+    run("embed", "--query", "rope", "bread", "--out", "v.npy")
+    assert run.code == 2
+    assert "Say one of them" in run.err
+    assert list(run.folder.iterdir()) == []

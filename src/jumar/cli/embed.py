@@ -46,6 +46,7 @@ _SHOWN = 6
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 @click.option("--out", "-o", metavar="PATH", help="Write the vectors there, with a report.")
 @click.option("--overwrite", is_flag=True, help="Let --out replace a file.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only what was made.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -60,6 +61,7 @@ def command(
     as_json: bool,
     out: str | None,
     overwrite: bool,
+    quiet: bool,
 ) -> None:
     """Turn TEXTS into vectors; with --query, rank them.
 
@@ -70,8 +72,20 @@ def command(
         raise InvalidRequest("There is no text.", hint="Name texts, or --file FILE (- is stdin).")
     config = {} if dimensions is None else {"dimensions": dimensions}
     if out is not None:
-        ctx.exit(_written(model, listed, backend, config, out, overwrite, as_json))
-    rows = _encoded(model, listed if query is None else [query, *listed], backend, config, as_json)
+        if query is not None:
+            raise InvalidRequest(
+                "--query ranks on the screen, --out writes vectors to a file.",
+                hint="Say one of them.",
+                param="query",
+            )
+        ctx.exit(_written(model, listed, backend, config, out, overwrite, as_json, quiet))
+    rows = _encoded(
+        model,
+        listed if query is None else [query, *listed],
+        backend,
+        config,
+        quiet or as_json,
+    )
     if query is None:
         _vectors(listed, rows, as_json)
     else:
@@ -107,13 +121,13 @@ def _lines(file: str | None) -> list[str]:
 
 def _written(
     model: str, texts: list[str], backend: str, config: dict[str, Any], out: str,
-    overwrite: bool, as_json: bool,
+    overwrite: bool, as_json: bool, quiet: bool,
 ) -> int:  # fmt: skip
     from jumar import engine
     from jumar.contracts import requests
 
     request = requests.embeddings(model, texts, backend=backend, **config)
-    with watching(quiet=as_json, verbose=False) as watch:
+    with watching(quiet=quiet or as_json, verbose=False) as watch:
         done = stoppable(
             lambda cancel: engine.generate(
                 request, out=out, overwrite=overwrite, listener=watch.listener, cancel=cancel
@@ -121,7 +135,7 @@ def _written(
             on_first=watch.stopping,
             on_second=watch.close,
         )
-    return show.result(done, json_only=as_json, quiet=False, folder=Path(out).parent)
+    return show.result(done, json_only=as_json, quiet=quiet, folder=Path(out).parent)
 
 
 def _vectors(texts: Sequence[str], rows: Sequence[Sequence[float]], as_json: bool) -> None:

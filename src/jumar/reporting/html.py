@@ -140,14 +140,19 @@ def _ticks(scale: float) -> list[float]:
 
 
 def _settings(report: RunReport) -> list[tuple[str, Any, str]]:
-    """Key, value, origin; what somebody set stands before what nobody touched."""
+    """Key, value, origin; what somebody set stands before what nobody touched.
+
+    Keys without a value are named in one row at the end.
+    """
     origins = report.config_origins
     rows = [
         (key, value, origins.get(key, ""))
         for key, value in report.config_resolved.items()
-        if value is not None or key in origins
+        if value is not None
     ]
-    return sorted(rows, key=lambda row: (row[2] in ("", "default"), row[0]))
+    rows.sort(key=lambda row: (row[2] in ("", "default"), row[0]))
+    unset = [key for key, value in report.config_resolved.items() if value is None]
+    return [*rows, ("not set", ", ".join(sorted(unset)), "")] if unset else rows
 
 
 def _exhibit(artifact: Artifact, report_path: Path, report: RunReport) -> _Exhibit:
