@@ -161,3 +161,10 @@ def test_the_helpers_leave_out_what_was_not_given() -> None:
         "config": {"seed": 1},
     }
     assert requests.embeddings("m", "one text").inputs == {"texts": ["one text"]}
+
+
+def test_an_emulated_device_is_called_emulated_wherever_people_look() -> None:
+    report = RunReport(run_id="r", task="text2image", model="m", backend="ascend", device="npu:0")
+    assert report.where == "npu:0"
+    report.fingerprint = {"device_class": "npu-emulated"}
+    assert report.where == "npu:0 (emulated)"

@@ -59,7 +59,7 @@ def _summary(report: RunReport) -> None:
         if fell_back(entry):
             taken = next((a.level for a in entry.attempts if a.selected), "nothing")
             click.secho(f"fallback: {entry.module} runs as {taken}.", fg="yellow", err=True)
-    parts = [f"{report.model} on {report.device or report.backend}", milliseconds(total_ms(report))]
+    parts = [f"{report.model} on {report.where}", milliseconds(total_ms(report))]
     parts += [a.path for a in report.artifacts if a.text is not None]
     parts.append(f"run {report.run_id}")
     click.echo(click.style(" · ".join(parts), dim=True), err=True)

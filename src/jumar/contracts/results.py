@@ -140,6 +140,12 @@ class RunReport(Contract):
     config_origins: dict[str, str] = Field(default_factory=dict)
     """Where each value of `config_resolved` comes from: `default`, `preset fast`, …, `caller`."""
 
+    @property
+    def where(self) -> str:
+        """The device as people are shown it: an emulated one says so."""
+        emulated = self.fingerprint.get("device_class", "").endswith("-emulated")
+        return (self.device or self.backend) + (" (emulated)" if emulated else "")
+
     @classmethod
     def from_dict(cls, payload: dict[str, Any]) -> RunReport:
         """Load a stored report; one without `schema_version` is older than those: 0.0.0."""

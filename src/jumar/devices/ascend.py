@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -20,9 +21,11 @@ class Ascend:
 
     def unavailable(self) -> str | None:
         """What is missing, with the import error's own words where torch_npu does not load."""
-        for module in ("torch", "torch_npu"):
-            if find_spec(module) is None:
-                return f"{module} is not installed"
+        if find_spec("torch") is None:
+            return "torch is not installed"
+        # The emulated torch_npu is there only once torch is imported, which takes seconds.
+        if find_spec("torch_npu") is None and not os.environ.get("JUMAR_EMULATE_NPU"):
+            return "torch_npu is not installed"
         try:
             npu = _npu()
         except (ImportError, OSError, RuntimeError) as error:

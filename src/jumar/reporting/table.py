@@ -28,7 +28,7 @@ def _head(report: RunReport) -> Text:
     return Text.assemble(
         ("✗ ", "bold red") if failed else ("✓ ", "bold green"),
         (report.model, "bold"),
-        f"  {report.task} on {report.device or report.backend}  ",
+        f"  {report.task} on {report.where}  ",
         (milliseconds(total_ms(report)), "bold"),
         (f"  {report.run_id}", "dim"),
     )

@@ -31,7 +31,7 @@ def as_trace(report: RunReport) -> dict[str, Any]:
             "run_id": report.run_id,
             "model": report.model,
             "task": report.task,
-            "device": report.device or report.backend,
+            "device": report.where,
             **report.fingerprint,
         },
     }
