@@ -38,6 +38,8 @@ class Settings:
     """Whether graph capture and compilation work where no fault says otherwise."""
     noise: Literal["on", "off", "repeatable"] = "on"
     seed: int = 0
+    core: Literal["auto", "compiled", "python"] = "auto"
+    """`auto`: compiled where there is a compiler."""
     visible: tuple[int, ...] = ()
 
     @property
@@ -138,4 +140,5 @@ KEYS: dict[str, Callable[[str], object]] = {
     "graph": _graph,
     "noise": _choice("noise", "on", "off", "repeatable"),
     "seed": _seed,
+    "core": _choice("core", "auto", "compiled", "python"),
 }

@@ -39,7 +39,13 @@ def start(settings: Settings) -> None:
 
     _refuse_real()
     rules = read_faults(os.environ)
-    torch.ops.load_library(str(build.library()))
+    if settings.core == "python" or (settings.core == "auto" and not build.find_compiler()):
+        from jumar.emulator import uncompiled
+
+        _kept.extend(uncompiled.load())
+        warnings.warn(uncompiled.LACKS, EmulatedWarning, stacklevel=2)
+    else:
+        torch.ops.load_library(str(build.library()))
     _settings = settings
     core = torch.ops.jumar_emulator
     core.start([settings.memory] * len(settings.visible), settings.chip.bf16)

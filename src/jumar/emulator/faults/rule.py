@@ -117,17 +117,11 @@ def make_rule(given: Mapping[str, Any]) -> Rule:
         if key not in known:
             raise UnknownKey(f"A fault has no {key!r}.", hint=did_you_mean(key, known), param=key)
     for key in ("op", "kind"):
-        if not isinstance(given.get(key), str):
-            raise InvalidValue(
-                f"A fault says no {key}: {dict(given)}.",
-                hint="At least: {op: mm, kind: raise}",
-                param=key,
-            )
+        _said(given, key)
     _among("kind", given["kind"], KINDS)
     _among("how", given.get("how", "scale"), HOW)
-    values = {**given, "text": given.get("text", DEFAULT_TEXT.get(given["kind"]))}
-    if values["text"] is not None:
-        values["text"] = str(values["text"])
+    text = given.get("text", DEFAULT_TEXT.get(given["kind"]))
+    values = {**given, "text": None if text is None else str(text)}
     for key in ("calls", "numel"):
         if values.get(key) is not None:
             values[key] = bound(values[key], key)
@@ -139,13 +133,23 @@ def make_rule(given: Mapping[str, Any]) -> Rule:
     _number(values, "device", int, 0)
     _number(values, "bytes", int, 1)
     _number(values, "seconds", float, 0)
-    if given["kind"] == "delay" and values.get("seconds") is None:
+    rule = Rule(**values)
+    if rule.kind == "delay" and rule.seconds is None:
         raise InvalidValue(
             "A fault of kind delay says no seconds.",
             hint="{op: mm, kind: delay, seconds: 0.5}",
             param="seconds",
         )
-    return Rule(**values)
+    return rule
+
+
+def _said(given: Mapping[str, Any], key: str) -> None:
+    if not isinstance(given.get(key), str):
+        raise InvalidValue(
+            f"A fault says no {key}: {dict(given)}.",
+            hint="At least: {op: mm, kind: raise}",
+            param=key,
+        )
 
 
 def _among(key: str, value: object, names: Any) -> None:
