@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,3 +120,9 @@ def test_the_help_of_an_error_lists_real_keys():
     with pytest.raises(InvalidValue) as caught:
         read("2,x")
     assert all(key in str(caught.value.hint) for key in KEYS)
+
+
+def test_the_page_lists_every_setting_and_chip():
+    page = Path("docs/emulator.md").read_text(encoding="utf-8")
+    named = [*KEYS, *(name.removeprefix("Ascend") for name in CHIPS)]
+    assert [name for name in named if f"`{name}`" not in page] == []
