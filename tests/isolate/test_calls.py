@@ -209,7 +209,7 @@ def test_a_call_after_close_says_so(child: Child) -> None:
     child.close()
     child.close()
     outcome = child.call(("echo", 1))
-    assert isinstance(outcome, Died) and "closed" in outcome.reason
+    assert isinstance(outcome, Died) and outcome.reason == "It was closed."
 
 
 def test_closing_ends_a_call_of_another_thread(child: Child, tmp_path: Path) -> None:
@@ -218,4 +218,5 @@ def test_closing_ends_a_call_of_another_thread(child: Child, tmp_path: Path) -> 
         running = pool.submit(child.call, ("progress_until_cancelled", str(started)))
         assert eventually(started.exists)
         child.close()
-        assert isinstance(running.result(), Died)
+        outcome = running.result()
+    assert isinstance(outcome, Died) and outcome.reason == "It was closed."

@@ -11,7 +11,7 @@ from typing import Any
 from jumar.contracts.errors import InvalidInput, RunFailed
 from jumar.isolate.frames import Buffer, Channel, Frame, Kind, Lost, dumped
 from jumar.isolate.messages import End, Report
-from jumar.isolate.outcomes import Failure, Outcome, Raised, Returned
+from jumar.isolate.outcomes import Died, Failure, Outcome, Raised, Returned
 from jumar.isolate.watched import Parts, Watch, Watched, died
 
 OnProgress = Callable[[int, "int | None"], object]
@@ -32,6 +32,7 @@ class Child(Watched):
         self._turn = threading.Lock()
         self._sending = threading.Lock()
         self._over: Outcome | None = None
+        self._closing = False
 
     def ready(
         self,
@@ -84,11 +85,9 @@ class Child(Watched):
 
     def close(self, grace: float = 1.0) -> None:
         """End it: an idle worker leaves by itself, a busy one gets SIGTERM, then SIGKILL."""
+        self._closing = True
         report = self._ended(End(patience=0.0 if self._turn.locked() else grace, grace=grace))
-        outcome = died(report, "It was closed.")
-        if outcome.exit_code == 0:  # that is how an idle worker leaves
-            outcome = replace(outcome, reason="It was closed.")
-        self._over = self._over or outcome
+        self._over = self._over or self._died(report)
 
     def _ended(self, how: End | None = None) -> Report:
         if how is None or not how.stacks:
@@ -96,6 +95,12 @@ class Child(Watched):
         report = super()._ended(how)  # a hung one is looked at as it stands
         self._channel.close()
         return report
+
+    def _died(self, report: Report, otherwise: str = "") -> Died:
+        outcome = died(report, otherwise)
+        if self._closing and (report.ended or outcome.exit_code == 0):
+            return replace(outcome, reason="It was closed.")  # an idle worker leaves with code 0
+        return outcome
 
     def _ready(self, watch: Watch, on_progress: OnProgress | None) -> Outcome:
         if self._over is None and self._order is not None:
@@ -126,7 +131,7 @@ class Child(Watched):
         except TimeoutError:
             self._over = watch.hung(self._ended(End(stacks=True)))
         except Lost as lost:
-            self._over = died(self._ended(), f"{lost} It was ended.")
+            self._over = self._died(self._ended(), f"{lost} It was ended.")
         except BaseException:  # Ctrl-C, or `on_progress`: nobody would take the answer
             self.close()
             raise

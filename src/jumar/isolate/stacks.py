@@ -53,9 +53,13 @@ def written(file: int) -> str:
 
 
 def dump(process: int, file: int | None) -> Stacks:
-    """Both kinds of a living process; `file` is None where it is not one of our Python children."""
-    python = _asked(process, file) if file is not None else ""
+    """Both kinds of a living process; `file` is None where it is not one of our Python children.
+
+    The native ones first: the signal that asks for Python's interrupts a sleeping system call, and
+    C code may return from it.
+    """
     native, reason = _native(process)
+    python = _asked(process, file) if file is not None else ""
     return Stacks(python, native, reason)
 
 
