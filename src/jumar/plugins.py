@@ -15,7 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-GROUPS = ("jumar.accelerators", "jumar.families", "jumar.manifests", "jumar.operator_providers")
+GROUPS = (
+    "jumar.accelerators",
+    "jumar.families",
+    "jumar.hosts",
+    "jumar.manifests",
+    "jumar.operator_providers",
+)
 
 
 @dataclass(frozen=True)

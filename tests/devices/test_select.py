@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jumar.contracts.errors import DeviceUnavailable, InsufficientMemory, InvalidValue
 from jumar.devices import Accelerator, Device, place
+from jumar.devices.graphs import Graph
 
 GIB = 2**30
 
@@ -32,6 +36,12 @@ class Fake:
             for index, free in enumerate(self._free)
         ]
 
+    def dtypes(self, index: int) -> tuple[str, ...]:
+        return ("fp16", "fp32")
+
+    def configure(self, config: Mapping[str, Any]) -> list[str]:
+        return []
+
     def synchronize(self, index: int) -> None: ...
 
     def reset_peak(self, index: int) -> None: ...
@@ -39,6 +49,12 @@ class Fake:
     def peak_mb(self, index: int) -> float | None: ...
 
     def empty_cache(self, index: int) -> None: ...
+
+    def graphs(self) -> Sequence[Graph]:
+        return ()
+
+    def compiles_unasked(self) -> bool:
+        return False
 
     def fingerprint(self) -> dict[str, str]:
         return {}

@@ -1,6 +1,7 @@
 """Devices: which there are, which one a request gets, how much memory it used."""
 
 from jumar.devices.base import Accelerator, Device, Placement
+from jumar.devices.remedy import remedy
 from jumar.devices.select import accelerators, place
 
-__all__ = ["Accelerator", "Device", "Placement", "accelerators", "place"]
+__all__ = ["Accelerator", "Device", "Placement", "accelerators", "place", "remedy"]

@@ -6,27 +6,36 @@ torch only inside functions. `index` always counts among the *visible* devices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from jumar.devices.graphs import Graph
 
 
 @dataclass(frozen=True)
 class Device:
-    """One device that this process can see. Memory in bytes; None where nobody can tell."""
+    """One device that this process can see. Memory in bytes; None where nobody can tell.
+
+    `on_host` is what the host calls it, where only some of its devices are visible: `card 3`.
+    """
 
     kind: str
     index: int
     name: str
     total_bytes: int | None = None
     free_bytes: int | None = None
+    on_host: str | None = None
 
     @property
     def label(self) -> str:
         """`cpu`, or kind and index as torch writes them: `cuda:0`."""
         return self.kind if self.kind == "cpu" else f"{self.kind}:{self.index}"
+
+    @property
+    def shown(self) -> str:
+        """The label, and the host's own number beside it: `npu:0 (host card 3)`."""
+        return self.label if self.on_host is None else f"{self.label} (host {self.on_host})"
 
 
 @dataclass(frozen=True)
@@ -34,7 +43,8 @@ class Placement:
     """Where a model runs, and why there.
 
     `device` is torch's name; `device_class` keys references and evidence (`npu-emulated` never
-    shares any with `npu`); `backend` is the name callers know (`ascend` for `npu`).
+    shares any with `npu`); `backend` is the name callers know (`ascend` for `npu`); `dtypes` are
+    those that the device computes in, its own default first.
     """
 
     device: Device
@@ -42,6 +52,7 @@ class Placement:
     backend: str
     requested: str
     reason: str
+    dtypes: tuple[str, ...] = ("fp32", "bf16", "fp16")
 
     @property
     def torch_device(self) -> str:
@@ -65,6 +76,14 @@ class Accelerator(Protocol):
 
     def devices(self) -> list[Device]:
         """The visible devices; raises DeviceUnavailable where `unavailable` has a reason."""
+        ...
+
+    def dtypes(self, index: int) -> tuple[str, ...]:
+        """What the device computes in (`fp32`, `bf16`, `fp16`), its own default first."""
+        ...
+
+    def configure(self, config: Mapping[str, Any]) -> list[str]:
+        """Set what load-time keys say of this kind of device; told is what could not be set."""
         ...
 
     def synchronize(self, index: int) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import resource
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from jumar.devices.base import Device
 from jumar.devices.graphs import Graph, torch_compile
+from jumar.devices.options import without_effect
 
 
 class CPU:
@@ -30,6 +32,14 @@ class CPU:
     def devices(self) -> list[Device]:
         """One device, with the machine's memory."""
         return [Device("cpu", 0, _cpu_name(), *_memory())]
+
+    def dtypes(self, index: int) -> tuple[str, ...]:
+        """fp32 is the fastest on most processors."""
+        return ("fp32", "bf16", "fp16")
+
+    def configure(self, config: Mapping[str, Any]) -> list[str]:
+        """There is nothing to set."""
+        return without_effect(config, "cpu")
 
     def synchronize(self, index: int) -> None:
         """Nothing is ever queued."""
@@ -57,10 +67,13 @@ class CPU:
         return {"chip": _cpu_name(), "arch": platform.machine(), **library_versions()}
 
 
-def library_versions() -> dict[str, str]:
-    """Versions of the installed libraries that numbers depend on, read without importing them."""
+def library_versions(*names: str) -> dict[str, str]:
+    """Versions of the installed libraries that numbers depend on, read without importing them.
+
+    `names` are distributions that count on one kind of device only.
+    """
     found = {"python": platform.python_version()}
-    for name in ("torch", "transformers", "diffusers", "onnxruntime", "numpy"):
+    for name in ("torch", "transformers", "diffusers", "onnxruntime", "numpy", *names):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

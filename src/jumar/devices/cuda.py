@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from jumar.contracts.errors import DeviceUnavailable
 from jumar.devices.base import Device
 from jumar.devices.cpu import library_versions
 from jumar.devices.graphs import Graph, torch_compile
+from jumar.devices.options import without_effect
 
 DRIVER_NODES = ("/dev/nvidiactl", "/dev/dxg", "/dev/nvmap")
 """Control nodes of the driver: desktop and server, WSL 2, Jetson. Importing torch takes seconds;
@@ -49,8 +51,18 @@ class CUDA:
         found = []
         for index in range(_cuda().device_count()):
             free, total = _cuda().mem_get_info(index)
-            found.append(Device("cuda", index, _cuda().get_device_name(index), total, free))
+            name = _cuda().get_device_name(index)
+            found.append(Device("cuda", index, name, total, free, _on_host(index)))
         return found
+
+    def dtypes(self, index: int) -> tuple[str, ...]:
+        """bf16 from Ampere on (compute capability 8.0); before, it is only emulated."""
+        major, _ = _cuda().get_device_capability(index)
+        return ("bf16", "fp16", "fp32") if major >= 8 else ("fp16", "fp32")
+
+    def configure(self, config: Mapping[str, Any]) -> list[str]:
+        """There is nothing to set."""
+        return without_effect(config, "cuda")
 
     def synchronize(self, index: int) -> None:
         """Wait for all streams of the device."""
@@ -86,6 +98,13 @@ class CUDA:
             "cuda": str(_torch().version.cuda),
             **library_versions(),
         }
+
+
+def _on_host(index: int) -> str | None:
+    """The number or UUID that CUDA_VISIBLE_DEVICES has in that place; None where it is not set."""
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    name = listed[index].strip() if index < len(listed) else ""
+    return f"GPU {name}" if name.isdigit() else name or None
 
 
 def _torch() -> Any:

@@ -6,11 +6,16 @@ it is made or when it is first called, so only a call shows whether it worked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 Function = Callable[..., Any]
+
+TALKERS = ("torch._dynamo", "torch._inductor", "torch._functorch")
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,22 @@ class _Replay:
         self._device.current_stream().wait_stream(side)
         with self._device.graph(self._graph):
             self._outputs = self._function(*args, **kwargs)
+
+
+@contextmanager
+def hushed() -> Iterator[None]:
+    """Compilers warn of what they cannot do well; that is for their authors. Errors still come."""
+    loggers = [logging.getLogger(name) for name in TALKERS]
+    levels = [logger.level for logger in loggers]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for logger in loggers:
+                logger.setLevel(logging.CRITICAL)
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _plain(value: Any) -> bool:

@@ -19,6 +19,7 @@ from jumar.devices.ascend import Ascend
 from jumar.devices.base import Accelerator, Device, Placement
 from jumar.devices.cpu import CPU
 from jumar.devices.cuda import CUDA
+from jumar.devices.remedy import remedy
 from jumar.plugins import installed, load
 
 BUILT_IN: tuple[Accelerator, ...] = (CPU(), CUDA(), Ascend())
@@ -56,7 +57,7 @@ def place(
     if reason := accelerator.unavailable():
         raise DeviceUnavailable(
             f"{requested} cannot be used here: {reason}.",
-            hint=_what_there_is(kinds),
+            hint=" ".join(filter(None, [remedy(reason), _what_there_is(kinds)])),
             param="backend",
         )
     device, how = _pick(requested, accelerator.devices(), index)
@@ -67,7 +68,7 @@ def place(
             hint="Free the device, choose another one, or another model.",
             param="backend",
         )
-    return Placement(device, accelerator.device_class(), accelerator.backend, requested, how)
+    return _placed(accelerator, device, requested, how)
 
 
 def parse(requested: str, kinds: Mapping[str, Accelerator]) -> tuple[str, str | None]:
@@ -93,7 +94,7 @@ def _pick(requested: str, devices: list[Device], index: str | None) -> tuple[Dev
     if index == "free":
         best = max(devices, key=lambda device: (device.free_bytes or 0, -device.index))
         free = (best.free_bytes or 0) / 2**30
-        return best, f"{best.label} has the most free memory ({free:.1f} GiB)"
+        return best, f"{best.shown} has the most free memory ({free:.1f} GiB)"
     wanted = int(index or 0)
     if wanted >= len(devices):
         raise DeviceUnavailable(
@@ -114,12 +115,23 @@ def _auto(need_bytes: int, kinds: Mapping[str, Accelerator]) -> Placement:
             for device in cuda.devices():
                 if device.free_bytes is None or device.free_bytes >= need_bytes:
                     how = "auto: the first CUDA device with room"
-                    return Placement(device, cuda.device_class(), cuda.backend, "auto", how)
+                    return _placed(cuda, device, "auto", how)
             reason = f"no device has {need_bytes / 2**30:.1f} GiB free"
         reasons.append(f"cuda: {reason}")
     cpu = kinds["cpu"]
     how = "auto: " + "; ".join([*reasons, "so the CPU"])
-    return Placement(cpu.devices()[0], cpu.device_class(), cpu.backend, "auto", how)
+    return _placed(cpu, cpu.devices()[0], "auto", how)
+
+
+def _placed(accelerator: Accelerator, device: Device, requested: str, how: str) -> Placement:
+    return Placement(
+        device=device,
+        device_class=accelerator.device_class(),
+        backend=accelerator.backend,
+        requested=requested,
+        reason=how,
+        dtypes=accelerator.dtypes(device.index),
+    )
 
 
 def _what_there_is(kinds: Mapping[str, Accelerator]) -> str:

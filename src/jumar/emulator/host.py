@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from jumar.emulator.settings import Settings
+    from jumar.host.recorded import RecordedSource
 
 DRIVER, FIRMWARE, CANN = "25.3.rc1", "7.8.0.2.212", "8.5.0"
 """One set that was released together."""
@@ -197,6 +198,14 @@ VERSION_FILES = {
     ),
 }
 """What the files of one released set say."""
+
+
+def source() -> RecordedSource:
+    """The record as a machine that `jumar.host` asks, while `JUMAR_EMULATE_NPU` is set."""
+    from jumar.emulator.settings import read_settings
+    from jumar.host.recorded import RecordedSource
+
+    return RecordedSource("emulated", record(read_settings(os.environ), os.environ))
 
 
 def write_host(folder: Path, settings: Settings, environ: Mapping[str, str]) -> Path:

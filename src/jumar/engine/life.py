@@ -9,6 +9,7 @@ with load("hibari") as model:                 # loaded once, asked often
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Sequence
@@ -70,11 +71,8 @@ def generate(
     visit = _Visit(request, out=out, overwrite=overwrite, listener=listener, cancel=cancel)
     placement = _place(visit.resolved, visit.family)
     with Record(visit.run, placement, visit.destination) as record:
-        plan, model = _load(visit.resolved, visit.family, placement, visit.run)
-        try:
-            _answer(model, plan, visit, record)
-        finally:
-            model.close()
+        _load_and_answer(visit, placement, record)
+    _let_go(placement)
     return record.result
 
 
@@ -163,6 +161,8 @@ class PlacedModel:
         self._fits(visit.resolved)
         with Record(visit.run, self.placement, visit.destination) as record, self._lock:
             _answer(self._open(), self._plan, visit, record)
+        if not record.result.ok:
+            _let_go(self.placement)
         return record.result
 
     def encode(self, texts: str | Sequence[str], **config: Any) -> np.ndarray[Any, Any]:
@@ -183,7 +183,7 @@ class PlacedModel:
         if self._model is not None:
             self._model.close()
             self._model = None
-            _device_of(self.placement).empty_cache(self.placement.device.index)
+            _let_go(self.placement)
 
     def __enter__(self) -> PlacedModel:
         return self
@@ -260,12 +260,22 @@ def _place(resolved: ResolvedRequest, family: Family) -> Placement:
             f"{resolved.manifest.id} cannot run on {placement.device.label}: {reason}.",
             param="backend",
         )
+    dtype = resolved.config.get("dtype")
+    if dtype is not None and dtype not in placement.dtypes:
+        raise InvalidValue(
+            f"{placement.device.label} ({placement.device.name}) does not compute in {dtype}"
+            f" (dtype is from: {resolved.origins.get('dtype', 'caller')}).",
+            hint=f"It computes in {', '.join(placement.dtypes)}.",
+            param="config.dtype",
+        )
     return placement
 
 
 def _load(
     resolved: ResolvedRequest, family: Family, placement: Placement, run: Run
 ) -> tuple[LoadPlan, Model]:
+    accelerator = _device_of(placement)
+    run.after_stage = lambda: accelerator.empty_cache(placement.device.index)
     with run.stage("fetch"):
         weights = ensure_all(
             resolved.manifest,
@@ -285,7 +295,17 @@ def _load(
         backend=_backend(resolved, placement),
     )
     with run.stage("load"):
+        for told in accelerator.configure(plan.config):
+            run.warn(told)
         return plan, family.load(plan, run)
+
+
+def _load_and_answer(visit: _Visit, placement: Placement, record: Record) -> None:
+    plan, model = _load(visit.resolved, visit.family, placement, visit.run)
+    try:
+        _answer(model, plan, visit, record)
+    finally:
+        model.close()
 
 
 def _backend(resolved: ResolvedRequest, placement: Placement) -> BackendRuntime:
@@ -304,6 +324,7 @@ def _backend(resolved: ResolvedRequest, placement: Placement) -> BackendRuntime:
 def _answer(model: Model, plan: LoadPlan, visit: _Visit, record: Record) -> None:
     run, accelerator = visit.run, _device_of(record.placement)
     index = record.placement.device.index
+    run.after_stage = lambda: accelerator.empty_cache(index)
     accelerator.reset_peak(index)
     try:
         drafts = model.generate(run)
@@ -314,6 +335,13 @@ def _answer(model: Model, plan: LoadPlan, visit: _Visit, record: Record) -> None
     with run.stage("export"):
         for artifact in visit.destination.store(drafts, visit.resolved.manifest.id):
             record.artifacts.append(artifact)
+
+
+def _let_go(placement: Placement) -> None:
+    """Give the device's memory back, also what only a failed run's frames still held."""
+    if placement.device.kind != "cpu":
+        gc.collect()
+        _device_of(placement).empty_cache(placement.device.index)
 
 
 def _device_of(placement: Placement) -> Any:

@@ -15,7 +15,7 @@ from jumar.contracts.errors import (
     RunFailed,
 )
 from jumar.contracts.results import Artifact, ErrorDetail, GenerateResult, RunReport
-from jumar.devices import Placement, accelerators
+from jumar.devices import Placement, accelerators, remedy
 from jumar.runtime.artifacts import Destination
 from jumar.runtime.run import Run
 
@@ -80,7 +80,7 @@ class Record:
             error_detail=None if error is None else ErrorDetail.model_validate(error.detail()),
             latent_stats=run.latent_stats,
             cache_hits=run.cache_hits,
-            device_placement={"model": placement.device.label},
+            device_placement={"model": placement.device.shown},
             stream_events=run.events,
             device=placement.device.label,
             fingerprint={
@@ -106,6 +106,7 @@ def _typed(error: BaseException) -> JumarError:
             hint="Take a smaller size or batch, preset low-vram, or another device.",
         )
     else:
-        typed = RunFailed("The model failed while it ran.", hint="The cause is the model's own.")
+        hint = remedy(str(error)) or "The cause is the model's own."
+        typed = RunFailed("The model failed while it ran.", hint=hint)
     typed.__cause__ = error
     return typed

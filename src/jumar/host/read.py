@@ -20,6 +20,24 @@ def open_host(host: str | None = None, *, deep: bool = True) -> HostFacts:
     return read_host(open_source(host), deep=deep)
 
 
+def read_software(source: HostSource) -> HostFacts:
+    """Only driver, firmware and CANN: a few files, and no program is run."""
+    notes = Notes()
+    environ = process.read_environ(source, notes)
+    software = Software(source, notes)
+    canns, links = software.canns(environ)
+    return HostFacts(
+        source=source.name,
+        environ=environ,
+        driver=software.driver(),
+        firmware=software.firmware(),
+        canns=canns,
+        links=links,
+        unseen=notes.unseen,
+        unread=tuple(notes.unread),
+    )
+
+
 def read_host(source: HostSource, *, deep: bool = True) -> HostFacts:
     """Ask `source` for every part. `deep` adds npu-smi's slower queries per card."""
     notes = Notes()

@@ -21,7 +21,7 @@ from typing import Any
 
 from jumar.contracts.errors import JumarError
 from jumar.contracts.results import AttemptLevel, BackendAttempt, BackendTimelineEntry
-from jumar.devices.graphs import Function, Graph
+from jumar.devices.graphs import Function, Graph, hushed
 from jumar.runtime.agreement import disagreement
 
 Override = Callable[[Any, str], Function | None]
@@ -30,7 +30,10 @@ Override = Callable[[Any, str], Function | None]
 Comparison = Callable[[Any, Any], str | None]
 """What is wrong with an output (second) beside the eager one (first), in words; None if nothing."""
 
-_OPERATOR = re.compile(r"\b(?:aten|npu)(?:::|\.)\w+(?:\.\w+)?|\baclnn\w+|\bEZ\d{4}\b")
+_OPERATOR = re.compile(
+    r"\b(?:aten|npu)(?:::|\.)\w+(?:\.\w+)?|\baclnn\w+|\bEZ\d{4}\b"
+    r"|\b[Oo]perator \w+ is\b|\btorch op \w+|\baclop is \w+"
+)
 
 
 @dataclass(frozen=True)
@@ -152,9 +155,10 @@ class _Climber:
         begun = time.monotonic()
         spare = copy.deepcopy((args, kwargs))
         try:
-            bound = make(self._eager)
-            got = bound(*spare[0], **spare[1])
-            self._runtime.synchronize()
+            with hushed():
+                bound = make(self._eager)
+                got = bound(*spare[0], **spare[1])
+                self._runtime.synchronize()
         except JumarError:
             raise  # cancelled, or out of time: not the rung's fault
         except Exception as error:  # noqa: BLE001  (whatever a compiler raises; told in the report)
@@ -202,6 +206,7 @@ def _shape_class(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _in_short(error: Exception) -> str:
     """The error's type, its first line with words, and the operator where a later line names it."""
+    error = getattr(error, "inner_exception", error)  # torch.compile wraps what its backend raised
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = f"{type(error).__name__}: {lines[0][:300] if lines else 'no message'}"
     named = _OPERATOR.search(str(error))

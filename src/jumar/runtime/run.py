@@ -23,7 +23,8 @@ class Run:
 
     A family calls `stage` around each of its steps and `step` inside loops; both raise Cancelled
     or DeadlineExceeded as soon as the caller has stopped or the deadline (a `time.monotonic`
-    value) has passed. `inputs` are those that the family's `prepare` made.
+    value) has passed. `inputs` are those that the family's `prepare` made. `after_stage` is called
+    when a stage has come to its end.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Run:
         self.warnings: list[str] = []
         self.cache_hits: list[str] = []
         self.latent_stats: dict[str, float] | None = None
+        self.after_stage: Callable[[], None] = lambda: None
         self._listener = listener
         self._cancel = cancel
         self._deadline = deadline
@@ -73,6 +75,7 @@ class Run:
         begun = time.perf_counter()
         try:
             yield
+            self.after_stage()
         except BaseException as error:
             self._clock(name, begun)
             self._stage = name  # an inner stage that failed leaves its own name here

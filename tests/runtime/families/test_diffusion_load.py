@@ -6,7 +6,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ from jumar.contracts.errors import (
 )
 from jumar.contracts.requests import AdapterRef
 from jumar.devices.base import Device, Placement
-from jumar.runtime.families.diffusion.dtypes import dtype_for
 from jumar.runtime.families.diffusion.memory import apply_options
+from jumar.runtime.families.precision import dtype_for
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -164,17 +164,13 @@ class TestDtype:
         assert shot.run.config["dtype"] == "bf16"
         assert shot.bytes != plain
 
-    @pytest.mark.parametrize(("able", "expected"), [(True, "bf16"), (False, "fp16")])
+    @pytest.mark.parametrize("dtypes", [("bf16", "fp16", "fp32"), ("fp16", "fp32")])
     @pytest.mark.parametrize("kind", ["cuda", "npu"])
-    def test_an_accelerator_computes_in_bf16_where_it_can(
-        self, monkeypatch: pytest.MonkeyPatch, kind: str, able: bool, expected: str
-    ) -> None:
-        class Backend:
-            is_bf16_supported = staticmethod(lambda: able)
-
-        monkeypatch.setattr(torch, "get_device_module", lambda device: Backend)
-        assert dtype_for(None, self.placed(kind)) == expected
-        assert dtype_for("fp32", self.placed(kind)) == "fp32"
+    def test_where_nobody_asks_the_device_says(self, kind: str, dtypes: tuple[str, ...]) -> None:
+        placement = replace(self.placed(kind), dtypes=dtypes)
+        assert dtype_for(None, placement) == dtypes[0]
+        assert dtype_for("fp32", placement) == "fp32"
+        assert dtype_for(None, placement, usual="fp32") == "fp32"
 
 
 class TestOptions:

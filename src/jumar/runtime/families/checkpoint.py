@@ -15,7 +15,7 @@ from jumar.runtime.families.precision import torch_dtype
 def model_and_tokenizer(
     kind: Any,
     folder: Path,
-    dtype: str | None,
+    dtype: str,
     placement: Placement,
     *,
     unused: tuple[str, ...] = (),
@@ -35,7 +35,7 @@ def model_and_tokenizer(
         with _no_bars():
             model, found = kind.from_pretrained(
                 folder,
-                dtype=torch_dtype(dtype, placement),
+                dtype=torch_dtype(dtype),
                 local_files_only=True,
                 output_loading_info=True,
                 **options,

@@ -1,4 +1,4 @@
-"""Which numbers a model computes with, where nobody asked for others."""
+"""Which numbers a model computes with."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from jumar.devices.base import Placement
 if TYPE_CHECKING:
     import torch
 
-_TORCH = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8": "float8_e4m3fn"}
+"""Names in requests to names in torch."""
 
 
-def torch_dtype(asked: str | None, placement: Placement, elsewhere: str = "fp16") -> torch.dtype:
-    """As asked; else fp32 on a CPU, which is faster there, and `elsewhere` on other devices."""
+def dtype_for(asked: str | None, placement: Placement, usual: str | None = None) -> str:
+    """The dtype's name: as asked, else what the family computes in everywhere, else the device's
+    own default."""
+    return asked or usual or placement.dtypes[0]
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """`bf16` → `torch.bfloat16`."""
     import torch
 
-    name = asked or ("fp32" if placement.device.kind == "cpu" else elsewhere)
-    dtype: torch.dtype = getattr(torch, _TORCH[name])
+    dtype: torch.dtype = getattr(torch, DTYPES[name])
     return dtype

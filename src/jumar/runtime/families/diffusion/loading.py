@@ -20,9 +20,9 @@ from typing import Any
 from jumar.contracts.errors import DependencyMissing, InvalidRequest, WeightsUnavailable
 from jumar.runtime.families.base import LoadPlan
 from jumar.runtime.families.diffusion.adapters import add_adapters
-from jumar.runtime.families.diffusion.dtypes import dtype_for, torch_dtype
 from jumar.runtime.families.diffusion.libraries import heard
 from jumar.runtime.families.diffusion.memory import apply_options, quantization_of
+from jumar.runtime.families.precision import dtype_for, torch_dtype
 from jumar.runtime.run import Run
 
 UNUSED = ("safety_checker", "watermarker")

@@ -12,7 +12,7 @@ from typing import Any
 
 from jumar.contracts.errors import DependencyMissing, InvalidValue
 from jumar.devices.base import Placement
-from jumar.runtime.families.diffusion.dtypes import torch_dtype
+from jumar.runtime.families.precision import torch_dtype
 
 DENOISERS = ("unet", "transformer", "transformer_2", "prior", "decoder")
 """The components that run once per step."""

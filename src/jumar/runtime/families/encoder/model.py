@@ -10,6 +10,7 @@ from jumar.runtime.families.base import Draft, LoadPlan
 from jumar.runtime.families.checkpoint import model_and_tokenizer
 from jumar.runtime.families.encoder.batches import batches
 from jumar.runtime.families.encoder.recipe import Recipe
+from jumar.runtime.families.precision import dtype_for
 from jumar.runtime.run import Run
 
 if TYPE_CHECKING:
@@ -31,8 +32,10 @@ class EncoderModel:
 
         folder = plan.weights["model"]
         self._recipe = Recipe.read(folder)
+        # fp32 on every device: a vector is compared with vectors made elsewhere.
+        self._dtype = dtype_for(plan.config.get("dtype"), plan.placement, usual="fp32")
         self._model, tokenizer = model_and_tokenizer(
-            AutoModel, folder, plan.config.get("dtype"), plan.placement, unused=("pooler",)
+            AutoModel, folder, self._dtype, plan.placement, unused=("pooler",)
         )
         plan.backend.wrap_module(self._model, "encoder")
         self._padding = tokenizer.pad_token_id or 0
@@ -71,6 +74,7 @@ class EncoderModel:
         """The vectors of `texts`, in their order, float32 [n, dimensions]."""
         import numpy as np
 
+        run.config["dtype"] = self._dtype
         with run.stage("tokenize"):
             tokens = self._tokens(run.inputs["texts"], run)
         with run.stage("encode"):

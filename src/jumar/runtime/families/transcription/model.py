@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jumar.contracts.errors import InvalidValue
 from jumar.runtime.families.base import Draft, LoadPlan
 from jumar.runtime.families.checkpoint import model_and_tokenizer
+from jumar.runtime.families.precision import dtype_for
 from jumar.runtime.families.sound import Sound
 from jumar.runtime.families.transcription.activity import (
     BETWEEN_WORDS,
@@ -39,10 +40,11 @@ class Whisper:
         from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
 
         folder, detector = plan.weights["model"], plan.weights.get("vad")
+        self._dtype = dtype_for(plan.config.get("dtype"), plan.placement)
         model, tokenizer = model_and_tokenizer(
             WhisperForConditionalGeneration,
             folder,
-            plan.config.get("dtype"),
+            self._dtype,
             plan.placement,
             attn_implementation="sdpa",
         )
@@ -60,6 +62,7 @@ class Whisper:
             InvalidValue: a language or an option that this checkpoint does not have.
             InvalidModelOutput: NaN in the model.
         """
+        run.config["dtype"] = self._dtype
         sound: Sound = run.inputs["audio"]
         name, words = run.config["response_format"] or "text", bool(run.config["word_timestamps"])
         for note in sound.notes:
