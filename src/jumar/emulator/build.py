@@ -1,6 +1,6 @@
 """The compiled core: built by the machine's C++ compiler at first use, then taken from a cache.
 
-One plain compiler call (about 15 CPU seconds, 700 MB of memory), no build system. The cache key
+One plain compiler call (about 30 CPU seconds), no build system. The cache key
 holds the sources, the flags, torch's version and its C++ ABI; a lock lets parallel processes build
 once; the library appears whole or not at all.
 """

@@ -16,6 +16,7 @@ class Chip:
 
     `soc` is the number that `torch_npu.npu.get_soc_version()` answers; `printed` is the name in
     npu-smi's table. Names and numbers: torch_npu's SocVersion; memory: public npu-smi outputs.
+    Cores are known for 910B only; the other counts are placeholders that nothing depends on.
     """
 
     name: str
@@ -36,7 +37,7 @@ CHIPS = {
         Chip("Ascend910B4", 224, 32768 * MIB, True, (20, 40), "910B4", "910b"),
         Chip("Ascend910A", 102, 32768 * MIB, False, (32, 32), "910A", "910"),
         Chip("Ascend310P3", 202, 21527 * MIB, False, (8, 8), "310P3", "310p"),
-        Chip("Ascend310B4", 243, 15609 * MIB, False, (1, 1), "310B4", "310b"),
+        Chip("Ascend310B4", 243, 3513 * MIB, False, (1, 1), "310B4", "310b"),
         Chip("Ascend910_9391", 250, 65536 * MIB, True, (24, 48), "Ascend910", "a3"),
         Chip("Ascend950PR", 260, 131072 * MIB, True, (32, 64), "Ascend950PR", "950"),
     )

@@ -22,8 +22,7 @@ inline void keep(int device, std::function<void()> redo) {
 }
 
 inline void refuse_in_capture(const char* what) {
-  TORCH_CHECK(!capturing, what, " is not permitted while a stream is capturing (emulated NPUGraph), error code is "
-      "107027");
+  TORCH_CHECK(!capturing, what, " is not permitted while a stream is capturing (emulated NPUGraph)");
 }
 
 inline void replay(int64_t graph) {

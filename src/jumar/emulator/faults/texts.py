@@ -1,4 +1,4 @@
-"""Error texts that real NPUs gave, by name (`texts.yaml`)."""
+"""Error texts of NPUs, by name (`texts.yaml`)."""
 
 from __future__ import annotations
 

@@ -68,9 +68,7 @@ class graph:  # noqa: N801
         synchronize()
         with ExitStack() as entered:
             entered.enter_context(
-                while_in_graph(
-                    "aclop-in-capture", "aclmdlRICaptureBegin failed, error code is 107000"
-                )
+                while_in_graph("aclop-in-capture", "NPUGraph capture failed (emulated: graph=fail)")
             )
             entered.enter_context(StreamContext(self.stream or Stream()))
             self.npu_graph.capture_begin()
