@@ -6,13 +6,18 @@ BIN    := $(VENV)/bin
 # Pinned so that a plain `pip install` of some other package never pulls a CUDA build of several GB.
 TORCH  ?= torch==2.13.0
 
-.PHONY: demo test lint bench docs clean format
+.PHONY: demo test test-torch-npu lint bench docs clean format
 
 demo: $(VENV)/.runtime
 	$(BIN)/python examples/demo.py --out demo-out
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term
+	JUMAR_EMULATE_NPU=2 $(BIN)/python -m pytest tests/emulated tests/integration -n auto
+
+# The emulated torch_npu against the real wheel, on empty stand-in libraries; needs gcc and nm.
+test-torch-npu: $(VENV)/.dev
+	$(BIN)/python tools/check_torch_npu.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

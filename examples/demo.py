@@ -32,7 +32,7 @@ ANSWERS = [
     "Mountaineers climb fixed lines with a pair of jumars.",
 ]
 
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 
 def main() -> int:
