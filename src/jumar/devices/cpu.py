@@ -6,6 +6,7 @@ import os
 import platform
 import resource
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,12 @@ def library_versions(*names: str) -> dict[str, str]:
 
     `names` are distributions that count on one kind of device only.
     """
+    return dict(_versions(names))
+
+
+@cache
+def _versions(names: tuple[str, ...]) -> dict[str, str]:
+    """Looked up once in a process: every report has them."""
     found = {"python": platform.python_version()}
     for name in ("torch", "transformers", "diffusers", "onnxruntime", "numpy", *names):
         try:
@@ -81,6 +88,7 @@ def library_versions(*names: str) -> dict[str, str]:
     return found
 
 
+@cache
 def _cpu_name() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
