@@ -140,7 +140,7 @@ def _load_failure() -> str | None:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        return f"{type(cause).__name__}: {' '.join(str(cause).split())}"
+        return f"{type(cause).__name__}: {' '.join(str(cause).split()).rstrip('.')}"
     return None
 
 

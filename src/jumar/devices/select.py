@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 
 from jumar.contracts.errors import (
     DeviceUnavailable,
@@ -27,8 +28,12 @@ ALIASES = {"ascend": "npu", "cpu-stub": "cpu"}
 _SPELLING = re.compile(r"([a-z][a-z0-9_-]*)(?::(\d+|free))?")
 
 
+@cache
 def accelerators() -> dict[str, Accelerator]:
-    """All kinds by name: the built-in ones and those of other distributions."""
+    """All kinds by name: the built-in ones and those of other distributions.
+
+    Looked for once in a process: every run asks.
+    """
     kinds = {accelerator.kind: accelerator for accelerator in BUILT_IN}
     for plugin in installed("jumar.accelerators", foreign_only=True):
         accelerator = load(plugin)()
@@ -57,7 +62,7 @@ def place(
     if reason := accelerator.unavailable():
         raise DeviceUnavailable(
             f"{requested} cannot be used here: {reason}.",
-            hint=" ".join(filter(None, [remedy(reason), _what_there_is(kinds)])),
+            hint=" ".join(filter(None, [_what_there_is(kinds), remedy(reason)])),
             param="backend",
         )
     device, how = _pick(requested, accelerator.devices(), index)

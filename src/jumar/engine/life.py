@@ -183,6 +183,7 @@ class PlacedModel:
         if self._model is not None:
             self._model.close()
             self._model = None
+            self._plan.backend.close()
             _let_go(self.placement)
 
     def __enter__(self) -> PlacedModel:

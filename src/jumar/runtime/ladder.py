@@ -76,6 +76,10 @@ class BackendRuntime:
             if climber.attempts
         ]
 
+    def close(self) -> None:
+        """Let go of the modules, and of the graphs that were made of them."""
+        self._climbers.clear()
+
     def rungs(self) -> tuple[Sequence[Graph], str]:
         """The graphs to try, and where there are none, why."""
         if self.compile == "off":

@@ -11,6 +11,23 @@ from jumar.contracts.errors import DependencyMissing, InvalidInput, InvalidValue
 from jumar.contracts.requests import AdapterRef
 
 
+def check_adapters(adapters: Sequence[AdapterRef]) -> None:
+    """What can be said of the files before anything is loaded.
+
+    Raises:
+        InvalidInput: not a safetensors file, or not there.
+    """
+    for adapter in adapters:
+        path = _path(adapter)
+        if path.suffix != ".safetensors":
+            raise InvalidInput(
+                f"The adapter {path} is no .safetensors file; other formats can run code.",
+                param="adapters",
+            )
+        if not path.is_file():
+            raise InvalidInput(f"The adapter {path} does not exist.", param="adapters")
+
+
 def add_adapters(pipeline: Any, adapters: Sequence[AdapterRef]) -> None:
     """Load each adapter and blend it in at its scale (0: as if it were not there).
 
@@ -25,6 +42,7 @@ def add_adapters(pipeline: Any, adapters: Sequence[AdapterRef]) -> None:
         raise InvalidValue(f"{type(pipeline).__name__} takes no LoRA.", param="adapters")
     if find_spec("peft") is None:
         raise DependencyMissing("LoRA adapters need peft.", hint="pip install peft")
+    check_adapters(adapters)
     names = [f"adapter_{number}" for number in range(len(adapters))]
     for name, adapter in zip(names, adapters, strict=True):
         _load(pipeline, adapter, name)
@@ -32,14 +50,7 @@ def add_adapters(pipeline: Any, adapters: Sequence[AdapterRef]) -> None:
 
 
 def _load(pipeline: Any, adapter: AdapterRef, name: str) -> None:
-    path = Path(adapter.path).expanduser()
-    if path.suffix != ".safetensors":
-        raise InvalidInput(
-            f"The adapter {path} is no .safetensors file; other formats can run code.",
-            param="adapters",
-        )
-    if not path.is_file():
-        raise InvalidInput(f"The adapter {path} does not exist.", param="adapters")
+    path = _path(adapter)
     try:
         pipeline.load_lora_weights(
             str(path.parent), weight_name=path.name, adapter_name=name, local_files_only=True
@@ -54,3 +65,7 @@ def _load(pipeline: Any, adapter: AdapterRef, name: str) -> None:
         raise InvalidInput(
             f"The adapter {path} has no weights for {type(pipeline).__name__}.", param="adapters"
         )
+
+
+def _path(adapter: AdapterRef) -> Path:
+    return Path(adapter.path).expanduser()

@@ -9,6 +9,7 @@ from typing import Any
 from jumar.catalog.resolution import ResolvedRequest
 from jumar.devices.base import Placement
 from jumar.runtime.families.base import Converter, LoadPlan
+from jumar.runtime.families.diffusion.adapters import check_adapters
 from jumar.runtime.families.diffusion.inputs import read_pictures
 from jumar.runtime.families.diffusion.model import DiffusionModel
 from jumar.runtime.run import Run
@@ -29,8 +30,9 @@ class Diffusion:
         """The inputs, with every picture opened, checked and brought to size.
 
         Raises:
-            InvalidInput: a picture that cannot be used.
+            InvalidInput: a picture that cannot be used, or an adapter that is not there.
         """
+        check_adapters(request.adapters)
         return read_pictures(request)
 
     def load(self, plan: LoadPlan, run: Run) -> DiffusionModel:
