@@ -86,3 +86,12 @@ def test_this_machine_can_be_shown_and_recorded(tmp_path: Path) -> None:
     assert "python" in run(host, "show").stdout
     data = json.loads(run(host, "snapshot", str(tmp_path / "r.tar.gz"), "--json").stdout)
     assert Path(data["path"]).is_file()
+
+
+def test_devices_shows_emulated_npus_as_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUMAR_EMULATE_NPU", "2,chip=310P")
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "1")
+    rows = [line for line in run(devices).stdout.splitlines() if "Ascend310P3 (emulated)" in line]
+    assert len(rows) == 2
+    assert "leaves it out" in rows[0]
+    assert rows[1].startswith("npu:0")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
+import logging
 import time
+import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -243,3 +247,41 @@ def test_torch_compile_and_a_mode_are_graphs() -> None:
         module(X)
         assert told(runtime)[-1] == ("compile", True, graph.name, True)
     assert entered
+
+
+@torch.inference_mode()
+def test_what_a_compilers_backend_raised_is_told_not_the_wrapping() -> None:
+    def backend(graph: Any, inputs: Any) -> Any:
+        raise RuntimeError("compile failed\n  Unsupported torch op silu by ge")
+
+    module, runtime = linear(torch_compile("ge", backend=backend))
+    module(X)
+    assert told(runtime)[1][2] == "ge: RuntimeError: compile failed (torch op silu)"
+
+
+@torch.inference_mode()
+def test_what_compilers_say_to_their_authors_is_not_heard(caplog: Any, recwarn: Any) -> None:
+    def talks(function: Function) -> Function:
+        warnings.warn("fusing less than I could", stacklevel=1)
+        logging.getLogger("torch._dynamo.somewhere").warning("recompiled")
+        return function
+
+    module, _ = linear(Graph("talks", talks))
+    module(X)
+    assert not recwarn.list
+    assert not caplog.records
+    logging.getLogger("torch._dynamo.somewhere").warning("heard again")
+    assert caplog.messages == ["heard again"]
+
+
+@torch.inference_mode()
+def test_a_runtime_that_is_closed_holds_no_module() -> None:
+    module, runtime = linear(GOOD)
+    module(X)
+    held = weakref.ref(module)
+    runtime.close()
+    del module
+    gc.collect()
+    doubled.made.clear()  # type: ignore[attr-defined]
+    gc.collect()
+    assert held() is None

@@ -68,3 +68,13 @@ def test_a_warning_is_told_once() -> None:
     for _ in range(3):
         run.warn("The sound was resampled.")
     assert run.warnings == ["The sound was resampled."]
+
+
+def test_memory_is_tidied_after_each_stage_that_came_to_its_end() -> None:
+    run, tidied = Run(REQUEST, {}), []
+    run.after_stage = lambda: tidied.append(len(tidied))
+    with run.stage("load"), run.stage("inner"):
+        pass
+    with pytest.raises(ValueError, match="bad"), run.stage("speak"):
+        raise ValueError("bad")
+    assert tidied == [0, 1]
