@@ -99,13 +99,22 @@ def test_a_graph_that_cannot_be_made_names_the_operator_and_eager_answers(embed)
     np.testing.assert_allclose(vectors(result), vectors(embed("cpu")), atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["raise", "deferred"])
-def test_an_operator_that_fails_is_the_cause_in_the_report_and_the_doctor_knows_it(embed, kind):
-    with fault("addmm", kind, text="aicore", calls="3"):
+@pytest.mark.parametrize(
+    ("kind", "text", "words"),
+    [
+        ("raise", "aicore", "aicore"),
+        ("deferred", "aicore", "aicore"),
+        ("raise", "double", "DT_DOUBLE"),
+    ],
+)
+def test_an_operator_that_fails_is_the_cause_in_the_report_and_the_doctor_knows_it(
+    embed, kind, text, words
+):
+    with fault("addmm", kind, text=text, calls="3"):
         result = embed()
     detail = result.metadata.error_detail
     assert (detail.code, result.outputs) == ("run_failed", [])
-    assert "aicore" in detail.cause
+    assert words in detail.cause
     assert "(log-" in detail.hint
     assert embed().ok
 
