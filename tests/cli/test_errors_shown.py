@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Shell
 
 import jumar.catalog
+from jumar.cli import app, main
 from jumar.cli.errors import exit_code_for
 from jumar.contracts.errors import JumarError
 
@@ -102,3 +104,34 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     line = f"{sys.executable} -m jumar models --json | true"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
     assert done.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("line", ["models", "models --json", "models nowhere --json"])
+def test_output_that_cannot_be_written_is_told_on_stderr(line: str) -> None:
+    shell = f"{sys.executable} -m jumar {line} > /dev/full"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
+    assert done.returncode == 4
+    assert done.stderr.splitlines()[0] == (
+        "error[output_failed]: Cannot write the output: No space left on device."
+    )
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_stream_is_no_error(closed: str) -> None:
+    shell = f"{sys.executable} -m jumar models {closed}"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_ctrl_c_while_the_command_line_is_imported_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(argv: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app.jumar, "main", interrupted)
+    with pytest.raises(SystemExit) as stopped:
+        main([])
+    assert stopped.value.code == 130

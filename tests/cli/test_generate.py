@@ -278,6 +278,28 @@ class TestFlags:
         )
         assert "takes no lora adapters" in run.err
 
+    def test_a_scale_that_is_no_number_is_refused(self, run: Shell) -> None:
+        assert (
+            run("generate", "-m", "toy", "--prompt", "x", "--lora", "a.safetensors@big").code == 2
+        )
+        assert run.err.splitlines() == [
+            "error[invalid_value]: --lora 'a.safetensors@big': the scale 'big' is no number.",
+            "hint: As in a.safetensors@0.8",
+        ]
+
+    @pytest.mark.parametrize(
+        ("task", "said"),
+        [
+            ("text2audi", "error[invalid_request]: Unknown task 'text2audi'."),
+            ("text2image", "error[unsupported_surface]: hibari does not do text2image."),
+        ],
+    )
+    def test_a_wrong_task_is_the_error_not_its_flags(
+        self, task: str, said: str, run: Shell
+    ) -> None:
+        assert run("validate", "-m", "hibari", "--task", task, "--prompt", "x").code == 2
+        assert run.err.startswith(said)
+
 
 @pytest.mark.parametrize(
     "line",

@@ -29,7 +29,7 @@ def test_columns_stand_below_each_other(run: Shell) -> None:
 def test_the_list_can_be_narrowed_by_tier_and_task(run: Shell) -> None:
     rows = run("models", "--tier", "core", "--task", "text2audio", "--json").json
     assert [row["id"] for row in rows] == ["hibari"]
-    assert run("models", "--task", "text2smell").out == ""
+    assert run("models", "--tier", "core", "--task", "text2video").out == ""
     assert run.err == "No model fits.\n"
 
 
@@ -68,6 +68,12 @@ def test_where_says_what_is_missing_without_fetching(
     assert (model["name"], vad["name"]) == ("model", "vad")
     assert model["complete"] is False
     assert not (tmp_path / "cache").exists()
+
+
+def test_a_task_that_no_model_does_names_the_nearest(run: Shell) -> None:
+    assert run("models", "--task", "text2audi").code == 2
+    assert run.err.startswith("error[invalid_value]: No model does 'text2audi'.")
+    assert "'text2audio'" in run.err
 
 
 class TestPull:

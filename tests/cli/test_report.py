@@ -38,7 +38,7 @@ def test_a_run_is_named_by_the_beginning_of_its_id(run: Shell, made: Path) -> No
 def test_a_beginning_that_two_runs_have_is_refused(run: Shell, made: Path) -> None:
     assert run("report", "20260101").code == 2
     assert run.err.splitlines() == [
-        "error[invalid_input]: 2 runs in jumar-out begin with '20260101'.",
+        "error[invalid_input]: 2 runs in jumar-out or here begin with '20260101'.",
         "hint: Say more of it: 20260101-000000-aa, 20260101-000000-ab.",
     ]
 
@@ -73,3 +73,15 @@ def test_a_page_that_cannot_be_written_is_told(run: Shell, made: Path) -> None:
     assert run("report", "--html", "nowhere/all.html").code == 4
     assert run.err.startswith("error[output_failed]: Cannot write nowhere/all.html")
     assert sorted(os.listdir(run.folder)) == ["jumar-out"]
+
+
+def test_the_latest_may_lie_beside_a_file_that_out_named(run: Shell, made: Path) -> None:
+    os.utime(store(report("20260103-y"), run.folder), ns=(9, 9))
+    assert run("report", "--json").json["run_id"] == "20260103-y"
+    assert run("report", "20260103", "--json").json["run_id"] == "20260103-y"
+    assert run("report", "--in", "jumar-out", "--json").json["run_id"] == "20260102-x"
+
+
+def test_a_folder_without_reports_is_named(run: Shell) -> None:
+    assert run("report", ".").code == 2
+    assert run.err.splitlines() == ["error[invalid_request]: There is no report in '.'."]

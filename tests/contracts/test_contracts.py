@@ -130,6 +130,14 @@ def test_what_is_no_mapping_is_no_request(payload: Any) -> None:
         GenerateRequest.from_dict(payload)
 
 
+@pytest.mark.parametrize(
+    ("payload", "field"), [({"model": "m"}, "task"), ({"task": "edit"}, "model")]
+)
+def test_a_field_that_is_missing_is_said_to_be_missing(payload: dict[str, str], field: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"The request has no {field}."):
+        GenerateRequest.from_dict(payload)
+
+
 @pytest.mark.parametrize("suffix", [".json", ".yaml"])
 def test_a_request_file_round_trips(tmp_path: Path, suffix: str) -> None:
     request = requests.text2audio("hibari", "你好 \U0001f600", seed=7)

@@ -57,6 +57,15 @@ def test_a_file_that_is_no_report_is_refused(content: str, tmp_path: Path) -> No
         read(path)
 
 
+def test_a_report_that_lacks_a_field_is_refused_by_its_name_on_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.report.json"
+    path.write_text("{}")
+    with pytest.raises(InvalidInput) as caught:
+        read(path)
+    assert caught.value.message == f"{path} is no run report: run_id: Field required."
+    assert caught.value.cause is None
+
+
 def test_a_report_of_before_schema_versions_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text('{"run_id": "x", "task": "text2image", "model": "m", "backend": "cuda"}')

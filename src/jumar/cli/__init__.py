@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command line (default: this process's) and exit with its code."""
-    from jumar.cli.app import jumar
+    try:
+        from jumar.cli.app import jumar
 
-    jumar.main(argv)
+        jumar.main(argv)
+    except KeyboardInterrupt:  # while the command line itself is imported
+        raise SystemExit(130) from None

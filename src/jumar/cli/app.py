@@ -89,6 +89,9 @@ class Commands(click.Group):
         if "--debug" in words:
             argv.remove("--debug")  # taken anywhere on the line, where one thinks of it
         extra["standalone_mode"] = False
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:  # closed by the caller (`>&-`): nobody listens
+                setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
         try:
             code = super().main(argv, prog_name, **extra)
         except Exception as error:  # noqa: BLE001  (the boundary: everything is told, nothing lost)

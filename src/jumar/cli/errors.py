@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 
 import click
 
-from jumar.contracts.errors import Cancelled, InvalidRequest, JumarError, UnknownKey, did_you_mean
+from jumar.contracts.errors import (
+    Cancelled,
+    InvalidRequest,
+    JumarError,
+    OutputFailed,
+    UnknownKey,
+    did_you_mean,
+)
 
 
 def problem(error: BaseException) -> JumarError:
@@ -22,6 +30,10 @@ def problem(error: BaseException) -> JumarError:
         return InvalidRequest(error.format_message(), hint=_see_help(error))
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
         return Cancelled("Stopped.")
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        unwritten = OutputFailed(f"Cannot write the output: {error.strerror}.")
+        unwritten.__cause__ = error
+        return unwritten
     unforeseen = JumarError(
         f"Unexpected {type(error).__name__}.",
         hint="This is a fault of Jumar. The same command with --debug shows the traceback.",
@@ -38,9 +50,12 @@ def exit_code_of(error: JumarError, *, as_json: bool, debug: bool) -> int:
         origin = error if error.__traceback__ is not None else error.__cause__ or error
         click.echo("".join(traceback.format_exception(origin)), err=True, nl=False)
     if as_json:
-        click.echo(json.dumps(error.envelope(), indent=2, ensure_ascii=False))
-    else:
-        tell(error.code, error.message, error.hint, error.cause)
+        try:
+            click.echo(json.dumps(error.envelope(), indent=2, ensure_ascii=False))
+            return error.exit_code
+        except OSError as unwritable:  # stdout itself is what cannot be written
+            error = problem(unwritable)
+    tell(error.code, error.message, error.hint, error.cause)
     return error.exit_code
 
 

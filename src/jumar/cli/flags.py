@@ -20,7 +20,14 @@ from click.shell_completion import CompletionItem
 
 from jumar import catalog
 from jumar.cli.params import Key, keys_of, metavar, typed
-from jumar.contracts.errors import InvalidRequest, JumarError, UnknownKey, did_you_mean, nearest
+from jumar.contracts.errors import (
+    InvalidRequest,
+    InvalidValue,
+    JumarError,
+    UnknownKey,
+    did_you_mean,
+    nearest,
+)
 
 if TYPE_CHECKING:
     from jumar.catalog.manifest import Manifest, Param
@@ -272,12 +279,14 @@ def _setting(text: str, manifest: Manifest, task: str | None) -> tuple[str, Any]
 
 
 def _lora(text: str) -> dict[str, Any]:
-    path, sign, scale = text.rpartition("@")
+    path, _, scale = text.rpartition("@")
+    if not path.endswith(".safetensors"):  # no scale is given; an @ belongs to the name
+        return {"kind": "lora", "path": text}
     try:
-        return {"kind": "lora", "path": path, "scale": float(scale)} if sign else _whole(text)
+        return {"kind": "lora", "path": path, "scale": float(scale)}
     except ValueError:
-        return _whole(text)
-
-
-def _whole(path: str) -> dict[str, Any]:
-    return {"kind": "lora", "path": path}
+        raise InvalidValue(
+            f"--lora {text!r}: the scale {scale!r} is no number.",
+            hint=f"As in {path}@0.8",
+            param="lora",
+        ) from None

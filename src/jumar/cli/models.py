@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jumar import catalog
+from jumar.contracts.errors import InvalidValue, did_you_mean
 
 if TYPE_CHECKING:
     from jumar.catalog import Manifest, ModelRow
@@ -42,6 +43,9 @@ def command(
     if model is not None:
         _one(catalog.get(model), "json" if manifest else form)
         return
+    known = {does for row in catalog.rows() for does in row.tasks}
+    if task is not None and task not in known:
+        raise InvalidValue(f"No model does {task!r}.", hint=did_you_mean(task, known), param="task")
     rows = [
         row for row in catalog.rows(None if tier == "all" else tier) if task in (None, *row.tasks)
     ]

@@ -48,8 +48,12 @@ class Key:
 
 
 def keys_of(manifest: Manifest, task: str | None = None) -> list[Key]:
-    """The keys of one task, or of all, in the order in which help shows them."""
-    specs = {name: spec for name, spec in manifest.tasks.items() if task in (name, None)}
+    """The keys of one task, or of all, in the order in which help shows them.
+
+    A task that the model does not have gets all keys: the catalog says what is wrong with it.
+    """
+    specs = {name: spec for name, spec in manifest.tasks.items() if name == task}
+    specs = specs or dict(manifest.tasks)
     keys = []
     for part in ("inputs", "config"):
         having: dict[str, dict[str, Param]] = {}

@@ -15,16 +15,14 @@ from jumar.contracts.errors import InvalidRequest, OutputFailed
 @click.option(
     "--in",
     "folder",
-    default="jumar-out",
-    show_default=True,
     metavar="FOLDER",
-    help="Where run ids and `latest` are looked for.",
+    help="Where run ids and `latest` are looked for.  [default: jumar-out and this folder]",
 )
 @click.option("--html", metavar="FILE", help="Write one self-contained page.")
 @click.option("--trace", metavar="FILE", help="Write a trace for ui.perfetto.dev.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def command(
-    which: tuple[str, ...], folder: str, html: str | None, trace: str | None, as_json: bool
+    which: tuple[str, ...], folder: str | None, html: str | None, trace: str | None, as_json: bool
 ) -> None:
     """Show a run: where its time went, what fell back, what it made.
 
@@ -32,9 +30,11 @@ def command(
     """
     from jumar import reporting
 
-    found = [one for name in which or ("latest",) for one in reporting.find(name, Path(folder))]
+    # A run with --out FILE leaves its report beside the file: most often right here.
+    folders = [Path(folder)] if folder else [Path("jumar-out"), Path()]
+    found = [one for name in which or ("latest",) for one in reporting.find(name, *folders)]
     if not found:
-        raise InvalidRequest(f"There is no report in {', '.join(which)}.", param="which")
+        raise InvalidRequest(f"There is no report in {', '.join(map(repr, which))}.", param="which")
     if html is not None:
         _write(html, reporting.as_html(found))
     if trace is not None:

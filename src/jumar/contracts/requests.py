@@ -57,9 +57,8 @@ class GenerateRequest(Contract):
             UnknownKey: a field that requests do not have.
         """
         if not isinstance(payload, dict):
-            raise InvalidRequest(
-                f"A request is a mapping with task and model, not {type(payload).__name__}."
-            )
+            what = "nothing" if payload is None else f"a {type(payload).__name__}"
+            raise InvalidRequest(f"A request is a mapping with task and model, not {what}.")
         for key in payload:
             if key not in cls.model_fields:
                 raise UnknownKey(
@@ -98,6 +97,8 @@ class GenerateRequest(Contract):
 def _as_invalid_request(error: ValidationError) -> InvalidRequest:
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "missing":
+        return InvalidRequest(f"The request has no {field}.", param=field)
     if field == "task":
         return InvalidRequest(
             f"Unknown task {first.get('input')!r}.",

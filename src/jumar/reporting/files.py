@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from jumar.contracts.errors import InvalidInput, did_you_mean
 from jumar.contracts.results import RunReport
@@ -13,24 +16,24 @@ SUFFIX = ".report.json"
 Found = tuple[Path, RunReport]
 
 
-def find(which: str, folder: Path) -> list[Found]:
+def find(which: str, *folders: Path) -> list[Found]:
     """The reports that `which` means, oldest first.
 
-    `latest` is the newest in `folder`, a path is a report or all reports of a folder, anything
-    else a run id (or its beginning) in `folder`.
+    `latest` is the newest in `folders`, a path is a report or all reports of a folder, anything
+    else a run id (or its beginning) in `folders`.
 
     Raises:
         InvalidInput: there is no such report, or it is no report.
     """
     path = Path(which)
     if path.is_dir():
-        return [(file, read(file)) for file in _all(path)]
+        return [(file, read(file)) for file in _all([path])]
     if path.is_file():
         return [(path, read(path))]
-    files = _all(folder) if folder.is_dir() else []
+    files, places = _all(folders), " or ".join("here" if f == Path() else str(f) for f in folders)
     if not files:
         raise InvalidInput(
-            f"There is no report {which!r}: no run has written to {folder}.",
+            f"There is no report {which!r}: no run has written to {places}.",
             hint="Name a report file, or its folder with --in.",
             param="which",
         )
@@ -40,7 +43,7 @@ def find(which: str, folder: Path) -> list[Found]:
     if len(named) != 1:
         ids = [file.name.removesuffix(SUFFIX) for file in (named or files)]
         raise InvalidInput(
-            f"{len(named) or 'No'} runs in {folder} begin with {which!r}.",
+            f"{len(named) or 'No'} runs in {places} begin with {which!r}.",
             hint=f"Say more of it: {', '.join(ids)}." if named else did_you_mean(which, ids),
             param="which",
         )
@@ -60,6 +63,12 @@ def read(path: Path) -> RunReport:
         return RunReport.from_dict(payload)
     except OSError as error:
         raise InvalidInput(f"Cannot read the report {path}.", param="which") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise InvalidInput(
+            f"{path} is no run report: {field}: {first['msg']}.", param="which"
+        ) from None
     except (ValueError, TypeError) as error:
         raise InvalidInput(
             f"{path} is no run report.",
@@ -68,6 +77,7 @@ def read(path: Path) -> RunReport:
         ) from error
 
 
-def _all(folder: Path) -> list[Path]:
+def _all(folders: Iterable[Path]) -> list[Path]:
     """By time of writing, then by name: two runs may end in the same tick of the clock."""
-    return sorted(folder.glob(f"*{SUFFIX}"), key=lambda file: (file.stat().st_mtime_ns, file.name))
+    files = [file for folder in folders for file in folder.glob(f"*{SUFFIX}")]
+    return sorted(files, key=lambda file: (file.stat().st_mtime_ns, file.name))

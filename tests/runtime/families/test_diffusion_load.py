@@ -20,6 +20,7 @@ import torch
 from PIL import Image
 from studio import Studio, manifest_of
 
+from jumar import catalog
 from jumar.contracts.errors import (
     DeadlineExceeded,
     DependencyMissing,
@@ -28,8 +29,9 @@ from jumar.contracts.errors import (
     InvalidValue,
     WeightsUnavailable,
 )
-from jumar.contracts.requests import AdapterRef
+from jumar.contracts.requests import AdapterRef, text2image
 from jumar.devices.base import Device, Placement
+from jumar.runtime.families.diffusion.family import Diffusion
 from jumar.runtime.families.diffusion.memory import apply_options
 from jumar.runtime.families.precision import dtype_for
 
@@ -506,3 +508,11 @@ class TestAdapters:
             path.write_bytes(content)
         with pytest.raises(InvalidInput, match=reason):
             self.drawn(tiny, AdapterRef(kind="lora", path=str(path)))
+
+    def test_one_that_is_not_there_is_refused_before_anything_is_loaded(
+        self, tmp_path: Path
+    ) -> None:
+        absent = AdapterRef(kind="lora", path=str(tmp_path / "none.safetensors"))
+        request = text2image("sdxl-digits", "x").model_copy(update={"adapters": [absent]})
+        with pytest.raises(InvalidInput, match="does not exist"):
+            Diffusion().prepare(catalog.resolve(request))
