@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Shell
 
+from jumar.contracts import StageEventRecord
+
 np = pytest.importorskip("numpy", reason="vectors come as numpy arrays")
 
 MEANING = {"rope": [1.0, 0.0], "ascender": [0.8, 0.6], "bread": [0.0, 1.0]}
@@ -19,8 +21,11 @@ class Encoder:
     def __init__(self, seen: dict[str, Any]) -> None:
         self.seen = seen
 
-    def encode(self, texts: Sequence[str], **config: Any) -> Any:
-        self.seen.update(texts=list(texts), config=config)
+    def encode(self, texts: Sequence[str], *, listener: Any, cancel: Any, **config: Any) -> Any:
+        self.seen.update(texts=list(texts), config=config, cancel=cancel)
+        if "bread" in texts:
+            told = {"text": "Bread was cut off."}
+            listener(StageEventRecord(event="warning", stage="x", timestamp_ms=0, data=told))
         return np.array([MEANING[text] for text in texts])
 
     def __enter__(self) -> Encoder:
@@ -36,7 +41,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     seen: dict[str, Any] = {}
 
     def load(model: str, *, task: str, backend: str, listener: Any, cancel: Any) -> Encoder:
-        seen.update(model=model, task=task, backend=backend)
+        seen.update(model=model, task=task, backend=backend, cancel_of_load=cancel)
         return Encoder(seen)
 
     monkeypatch.setattr("jumar.engine.load", load)
@@ -93,3 +98,26 @@ def test_ranking_on_the_screen_and_a_file_of_vectors_exclude_each_other(run: She
     assert run.code == 2
     assert "Say one of them" in run.err
     assert list(run.folder.iterdir()) == []
+
+
+def test_ctrl_c_stops_the_encoding_as_well_as_the_load(run: Shell, asked: dict[str, Any]) -> None:
+    run("embed", "rope")
+    assert asked["cancel"] is asked["cancel_of_load"] is not None
+
+
+def test_what_was_cut_off_is_told(run: Shell) -> None:
+    assert run("embed", "bread").err == "warning: Bread was cut off.\n"
+    assert run("embed", "bread", "--quiet").err == ""
+    assert run("embed", "bread", "--json").err == ""
+
+
+def test_texts_are_counted_from_the_first_one_whatever_the_query(
+    run: Shell, asked: dict[str, Any]
+) -> None:
+    run("embed", "--query", "rope", "bread", "ascender")
+    assert asked["texts"] == ["bread", "ascender", "rope"]
+
+
+def test_an_empty_query_is_refused(run: Shell) -> None:
+    assert run("embed", "--query", " ", "rope").code == 2
+    assert run.err == "error[invalid_input]: The query is empty.\n"

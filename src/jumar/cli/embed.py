@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from jumar.cli.progress import watching
 from jumar.cli.stopping import stoppable
 from jumar.contracts.errors import InvalidInput, InvalidRequest
 from jumar.reporting.vectors import cosine
+
+if TYPE_CHECKING:
+    from jumar.contracts.results import StageEventRecord
 
 _SHOWN = 6
 
@@ -71,6 +74,8 @@ def command(
     if not listed:
         raise InvalidRequest("There is no text.", hint="Name texts, or --file FILE (- is stdin).")
     config = {} if dimensions is None else {"dimensions": dimensions}
+    if query is not None and not query.strip():
+        raise InvalidInput("The query is empty.", param="query")
     if out is not None:
         if query is not None:
             raise InvalidRequest(
@@ -81,7 +86,7 @@ def command(
         ctx.exit(_written(model, listed, backend, config, out, overwrite, as_json, quiet))
     rows = _encoded(
         model,
-        listed if query is None else [query, *listed],
+        listed if query is None else [*listed, query],
         backend,
         config,
         quiet or as_json,
@@ -98,15 +103,27 @@ def _encoded(
     """The vectors; loading is shown and can be stopped, as in a run."""
     from jumar import engine
 
+    told: list[str] = []
+
+    def hear(event: StageEventRecord) -> None:
+        if event.event == "warning":
+            told.append(event.data["text"])
+        if watch.listener is not None:
+            watch.listener(event)
+
     def work(cancel: threading.Event) -> list[list[float]]:
         with engine.load(
             model, task="embeddings", backend=backend, listener=watch.listener, cancel=cancel
         ) as placed:
-            rows: list[list[float]] = placed.encode(texts, **config).tolist()
-            return rows
+            vectors = placed.encode(texts, listener=hear, cancel=cancel, **config)
+            found: list[list[float]] = vectors.tolist()
+            return found
 
     with watching(quiet=quiet, verbose=False) as watch:
-        return stoppable(work, on_first=watch.stopping, on_second=watch.close)
+        rows = stoppable(work, on_first=watch.stopping, on_second=watch.close)
+    for warning in () if quiet else told:
+        click.secho(f"warning: {warning}", fg="yellow", err=True)
+    return rows
 
 
 def _lines(file: str | None) -> list[str]:
@@ -152,7 +169,8 @@ def _vectors(texts: Sequence[str], rows: Sequence[Sequence[float]], as_json: boo
 def _ranking(
     query: str, texts: Sequence[str], rows: Sequence[Sequence[float]], as_json: bool
 ) -> None:
-    near = [cosine(rows[0], row) for row in rows[1:]]
+    *rows_of_texts, asked = rows
+    near = [cosine(asked, row) for row in rows_of_texts]
     ranked = sorted(zip(near, texts, strict=True), key=lambda pair: -pair[0])
     if as_json:
         ranking = [{"score": score, "text": text} for score, text in ranked]

@@ -165,7 +165,14 @@ class PlacedModel:
             _let_go(self.placement)
         return record.result
 
-    def encode(self, texts: str | Sequence[str], **config: Any) -> np.ndarray[Any, Any]:
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        *,
+        listener: Listener | None = None,
+        cancel: threading.Event | None = None,
+        **config: Any,
+    ) -> np.ndarray[Any, Any]:
         """Vectors of `texts`: float32 [n, dimensions]. Writes nothing.
 
         Raises:
@@ -173,7 +180,7 @@ class PlacedModel:
         """
         listed = [texts] if isinstance(texts, str) else list(texts)
         resolved = catalog.resolve(self._request({"texts": listed, **config}))
-        run = Run(resolved, self._family.prepare(resolved))
+        run = Run(resolved, self._family.prepare(resolved), listener=listener, cancel=cancel)
         with self._lock:
             vectors: np.ndarray[Any, Any] = self._open().encode(run)  # type: ignore[attr-defined]
         return vectors
