@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from jumar.contracts.errors import InvalidValue, JumarError, OutputFailed
+from jumar.contracts.errors import InvalidValue, OutputFailed
 from jumar.contracts.results import Artifact
 from jumar.runtime.families.base import Draft
 
@@ -121,23 +121,10 @@ def _told(folder: Path) -> Iterator[None]:
     """Turn the operating system's refusals into OutputFailed."""
     try:
         yield
-    except JumarError:
-        raise
-    except Exception as error:
-        refusal = _refusal(error)
-        if refusal is None:
-            raise
-        full = refusal.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        why = "the disk is full" if full else refusal.strerror or refusal
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         raise OutputFailed(
-            f"Cannot write to {folder}: {why}.",
+            f"Cannot write to {folder}: {'the disk is full' if full else error.strerror or error}.",
             hint="Choose another folder with --out.",
             param="out",
         ) from error
-
-
-def _refusal(error: BaseException | None) -> OSError | None:
-    """The system's own error. PyAV calls back into a file and raises one of its own over it."""
-    while error is not None and not isinstance(error, OSError):
-        error = error.__cause__ or error.__context__
-    return error

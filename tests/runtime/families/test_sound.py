@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -210,3 +212,20 @@ def test_a_rate_that_a_format_cannot_have_is_refused_with_those_it_can() -> None
     assert refused.value.param == "config.sample_rate"
     for name in ("wav", "flac", "mp3"):
         check_rate(44_100, name)
+
+
+class FullDisk(io.BytesIO):
+    """A file that can take nothing."""
+
+    def write(self, content: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_full_disk_is_the_systems_error_and_nothing_is_printed(
+    name: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(OSError, match="No space left"):
+        encode(TONE, RATE, name).write(FullDisk())
+    assert capfd.readouterr() == ("", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 from typing import Any
 
@@ -79,3 +80,18 @@ def test_without_x264_another_codec_is_used(monkeypatch: pytest.MonkeyPatch) -> 
     with av.open(written(video.draft(frames(4), 8))) as box:
         assert box.streams.video[0].codec_context.name == "mpeg4"
         assert sum(1 for _ in box.decode(video=0)) == 4
+
+
+class FullDisk(io.BytesIO):
+    """A file that can take nothing."""
+
+    def write(self, content: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_is_the_systems_error_and_nothing_is_printed(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(OSError, match="No space left"):
+        video.draft(frames(3), 8).write(FullDisk())
+    assert capfd.readouterr() == ("", "")

@@ -6,6 +6,7 @@ draft = encode(samples, 24_000, "flac")                  # equal samples give eq
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -173,11 +174,14 @@ def _writer(samples: np.ndarray, rate: int, format_: Format) -> Callable[[Binary
         frame.rate = rate
         # bitexact: no time, no version and no random stream number in the file
         options = {"fflags": "bitexact"}
-        with av.open(file, "w", format=format_.muxer, options=options) as box:
+        # In memory: where a file cannot take more, PyAV loses its error and prints a traceback.
+        encoded = io.BytesIO()
+        with av.open(encoded, "w", format=format_.muxer, options=options) as box:
             stream = box.add_stream(format_.codec, rate=rate, layout="mono")
             stream.codec_context.format = format_.samples
             for piece in (frame, None):
                 box.mux(stream.encode(piece))
+        file.write(encoded.getbuffer())
 
     return write
 

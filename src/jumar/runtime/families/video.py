@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -62,7 +63,9 @@ def _encode(frames: np.ndarray[Any, Any], rate: Fraction, file: BinaryIO) -> Non
 
     name, options = codec()
     # bitexact leaves the writing library's version out of the file.
-    with av.open(file, mode="w", format="mp4", container_options={"fflags": "+bitexact"}) as box:
+    # In memory: where a file cannot take more, PyAV loses its error and prints a traceback.
+    encoded = io.BytesIO()
+    with av.open(encoded, mode="w", format="mp4", container_options={"fflags": "+bitexact"}) as box:
         stream = box.add_stream(name, rate=rate, options=options)
         _, stream.height, stream.width, _ = frames.shape
         stream.pix_fmt = "yuv420p"
@@ -70,3 +73,4 @@ def _encode(frames: np.ndarray[Any, Any], rate: Fraction, file: BinaryIO) -> Non
         for picture in frames:
             box.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         box.mux(stream.encode())
+    file.write(encoded.getbuffer())
