@@ -135,3 +135,14 @@ def test_ctrl_c_while_the_command_line_is_imported_is_no_traceback(
     with pytest.raises(SystemExit) as stopped:
         main([])
     assert stopped.value.code == 130
+
+
+def test_an_output_that_lacks_a_letter_is_told_with_the_way_out(
+    run: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_catalog(monkeypatch, UnicodeEncodeError("ascii", "ok \u2713", 3, 4, "not in range"))
+    assert run("models").code == 4
+    assert run.err.splitlines() == [
+        "error[output_failed]: The output is in ascii, which has no '\u2713'.",
+        "hint: Set PYTHONIOENCODING=utf-8.",
+    ]

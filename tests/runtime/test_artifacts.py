@@ -105,3 +105,12 @@ def test_a_folder_without_write_permission_is_refused(tmp_path: Path) -> None:
     locked.mkdir(mode=0o555)
     with pytest.raises(OutputFailed, match="Cannot write"):
         Destination(locked, suffix=".wav")
+
+
+@pytest.mark.parametrize("name", ["\udcff.wav", "\udcff"])
+def test_a_name_that_a_report_cannot_hold_is_refused_before_the_run(
+    name: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidValue, match="is no UTF-8"):
+        Destination(tmp_path / name, suffix=".wav")
+    assert list(tmp_path.iterdir()) == []

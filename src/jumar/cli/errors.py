@@ -34,6 +34,12 @@ def problem(error: BaseException) -> JumarError:
         unwritten = OutputFailed(f"Cannot write the output: {error.strerror}.")
         unwritten.__cause__ = error
         return unwritten
+    if isinstance(error, UnicodeEncodeError) and error.encoding != "utf-8":
+        letters = error.object[error.start : error.end]
+        return OutputFailed(
+            f"The output is in {error.encoding}, which has no {letters!r}.",
+            hint="Set PYTHONIOENCODING=utf-8.",
+        )
     unforeseen = JumarError(
         f"Unexpected {type(error).__name__}.",
         hint="This is a fault of Jumar. The same command with --debug shows the traceback.",

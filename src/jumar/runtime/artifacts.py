@@ -25,12 +25,18 @@ class Destination:
     the run will make (`suffix`), costs no work.
 
     Raises:
-        InvalidValue: the named file has another suffix.
+        InvalidValue: the named file has another suffix, or the name is no UTF-8.
         OutputFailed: the folder cannot be made or written, or the named file exists.
     """
 
     def __init__(self, path: str | Path, *, suffix: str, overwrite: bool = False) -> None:
         path = Path(path).expanduser()
+        if not _is_text(path):
+            raise InvalidValue(
+                f"{str(path)!r} is no UTF-8, and a report names its files.",
+                hint="Choose another name with --out.",
+                param="out",
+            )
         named = bool(path.suffix) and not path.is_dir()
         self.file = path if named else None
         self.folder = path.parent if named else path
@@ -106,6 +112,15 @@ class Destination:
                 yield temporary, digest, size
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        return bool(str(path).encode())
+    except (
+        UnicodeEncodeError
+    ):  # bytes of the command line that are no UTF-8 come as half characters
+        return False
 
 
 def _digest(file: BinaryIO) -> tuple[str, int]:
