@@ -12,8 +12,9 @@ demo: $(VENV)/.runtime
 	$(BIN)/python examples/demo.py --out demo-out
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --cov --cov-report=term
-	JUMAR_EMULATE_NPU=2 $(BIN)/python -m pytest tests/emulated tests/integration -n auto
+	$(BIN)/python -m pytest -n auto --cov --cov-report=
+	JUMAR_EMULATE_NPU=2 $(BIN)/python -m pytest tests/emulated tests/integration -n auto \
+	  --cov --cov-append --cov-report=term
 
 # The emulated torch_npu against the real wheel, on empty stand-in libraries; needs gcc and nm.
 test-torch-npu: $(VENV)/.dev

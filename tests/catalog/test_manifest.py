@@ -145,3 +145,8 @@ def test_every_embedded_file_is_named_with_its_digest() -> None:
     for row in catalog.rows("core"):
         for weights in catalog.get(row.id).weights.values():
             assert weights.files or weights.source.startswith("package:jumar#")
+
+
+def test_nothing_is_called_validated_on_an_npu_that_has_run_on_none() -> None:
+    for row in catalog.rows():
+        assert row.backends.get("npu") != "validated", row.id
