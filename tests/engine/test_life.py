@@ -12,7 +12,7 @@ from tests.support.toy import Toy
 
 import jumar
 from jumar import RunReport, StageEventRecord, requests
-from jumar.contracts.errors import (
+from jumar.contracts.errors import Cancelled, (
     DeviceUnavailable,
     InvalidInput,
     InvalidRequest,
@@ -197,3 +197,13 @@ def test_a_preset_or_an_unknown_word_among_the_keywords_is_treated_as_config(
         assert model.generate(prompt="one", preset="fast", out=tmp_path).ok
         with pytest.raises(UnknownKey, match="promt"):
             model.generate(prompt="one", promt="two", out=tmp_path)
+
+
+@pytest.mark.models
+def test_encoding_can_be_stopped_and_the_model_stays_usable() -> None:
+    stop = threading.Event()
+    stop.set()
+    with jumar.load("all-minilm-l6-v2") as model:
+        with pytest.raises(Cancelled):
+            model.encode(["a rope"], cancel=stop)
+        assert model.encode(["a rope"]).shape == (1, 384)
