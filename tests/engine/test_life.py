@@ -12,7 +12,8 @@ from tests.support.toy import Toy
 
 import jumar
 from jumar import RunReport, StageEventRecord, requests
-from jumar.contracts.errors import Cancelled, (
+from jumar.contracts.errors import (
+    Cancelled,
     DeviceUnavailable,
     InvalidInput,
     InvalidRequest,
