@@ -122,6 +122,14 @@ def test_what_is_cut_off_is_said(small: Embedded) -> None:
     assert vectors(small, long) == pytest.approx(vectors(small, "cat " * 14), abs=1e-6)
 
 
+def test_words_that_the_model_does_not_know_are_told(small: Embedded) -> None:
+    answer = small.answer({"texts": ["cat", "cat \u4f60\u597d"]})
+    assert answer.run.warnings == [
+        "Words or signs that the model does not know count for nothing in text 1."
+    ]
+    assert small.answer({"texts": ["cat"]}).run.warnings == []
+
+
 def test_a_prompt_and_lower_case_of_the_folder_are_used(tmp_path: Path) -> None:
     plain = encoder(tiny.sentence_bert(tmp_path / "plain"))
     settings = {"prompts": {"query": "the "}, "default_prompt_name": "query"}

@@ -39,6 +39,7 @@ class EncoderModel:
         )
         plan.backend.wrap_module(self._model, "encoder")
         self._padding = tokenizer.pad_token_id or 0
+        self._unknown: int | None = tokenizer.unk_token_id
         self._tokenizer: Any = tokenizer.backend_tokenizer
         self._longest = _longest(self._recipe, tokenizer, self._model)
         self._tokenizer.no_padding()
@@ -105,7 +106,14 @@ class EncoderModel:
             places = ", ".join(f"{place} ({count} over)" for place, count in [*lost.items()][:10])
             more = f" and {len(lost) - 10} more" if len(lost) > 10 else ""
             run.warn(f"Cut off after {self._longest} tokens: text {places}{more}.")
-        return [each.ids for each in found]
+        ids = [each.ids for each in found]
+        if strange := [str(place) for place, each in enumerate(ids) if self._unknown in each]:
+            more = f" and {len(strange) - 10} more" if len(strange) > 10 else ""
+            run.warn(
+                "Words or signs that the model does not know count for nothing in text"
+                f" {', '.join(strange[:10])}{more}."
+            )
+        return ids
 
     @property
     def _added(self) -> int:
