@@ -31,7 +31,7 @@ def speech() -> None:
     print(f"\n{HEADER}")
     with tempfile.TemporaryDirectory() as folder, jumar.load("hibari") as ours:
         weights = ensure_all(get("hibari"))
-        bare = Hibari(model=str(weights["model"]))
+        bare = Hibari(model=str(weights["model"] / "hibari.onnx"))
 
         def peer() -> None:
             soundfile.write(f"{folder}/bare.wav", bare(SENTENCE, seed=1), 24_000, subtype="PCM_16")
