@@ -59,7 +59,7 @@ def transcription() -> None:
             sound = voice.generate(prompt=SENTENCE, seed=1, sample_rate=16_000, out=folder)
         wav = sound.outputs[0].path
         with jumar.load("whisper-tiny.en") as ours:
-            files = ensure_all(get("whisper-tiny.en"), converters=ours.converters)["model"]
+            files = ensure_all(get("whisper-tiny.en"))["model"]  # converted by the load
             processor = WhisperProcessor.from_pretrained(files)
             bare = WhisperForConditionalGeneration.from_pretrained(files, dtype="float32").eval()
 
