@@ -51,6 +51,7 @@ def transcription() -> None:
     from transformers import WhisperForConditionalGeneration, WhisperProcessor
 
     from jumar.catalog import get
+    from jumar.runtime.families import family_of
     from jumar.runtime.weights import ensure_all
 
     print(f"\n{HEADER}")
@@ -59,7 +60,9 @@ def transcription() -> None:
             sound = voice.generate(prompt=SENTENCE, seed=1, sample_rate=16_000, out=folder)
         wav = sound.outputs[0].path
         with jumar.load("whisper-tiny.en") as ours:
-            files = ensure_all(get("whisper-tiny.en"))["model"]  # converted by the load
+            manifest = get("whisper-tiny.en")
+            converters = family_of(manifest).converters
+            files = ensure_all(manifest, converters=converters)["model"]
             processor = WhisperProcessor.from_pretrained(files)
             bare = WhisperForConditionalGeneration.from_pretrained(files, dtype="float32").eval()
 
