@@ -152,7 +152,7 @@ def _written(
             on_first=watch.stopping,
             on_second=watch.close,
         )
-    return show.result(done, json_only=as_json, quiet=quiet, folder=Path(out).parent)
+    return show.result(done, json_only=as_json, quiet=quiet, folder=show.folder_of(out))
 
 
 def _vectors(texts: Sequence[str], rows: Sequence[Sequence[float]], as_json: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -55,10 +54,5 @@ def command(
             on_first=watch.stopping,
             on_second=watch.close,
         )
-    folder = _folder(out or request.config.get("output_dir") or "jumar-out")
+    folder = show.folder_of(out or request.config.get("output_dir") or "jumar-out")
     ctx.exit(show.result(done, json_only=as_json, quiet=quiet, folder=folder))
-
-
-def _folder(out: str) -> Path:
-    path = Path(out).expanduser()
-    return path if path.is_dir() else path.parent

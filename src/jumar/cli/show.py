@@ -65,6 +65,12 @@ def _summary(report: RunReport) -> None:
     click.echo(click.style(" · ".join(parts), dim=True), err=True)
 
 
+def folder_of(out: str) -> Path:
+    """The folder that `--out` means: itself, or the one of the file it names."""
+    path = Path(out).expanduser()
+    return path if path.is_dir() else path.parent
+
+
 def _name_report(report: RunReport, folder: Path) -> None:
     path = folder / f"{report.run_id}.report.json"
     if path.exists():
