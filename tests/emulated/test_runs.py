@@ -208,7 +208,7 @@ def test_switches_of_torch_npu_are_off_unless_asked_for(embed, key, name):
     assert switches() == {"jit_compile": False, "internal_format": False}
     embed(**{key: True})
     assert switches()[key] is True
-    assert embed("cpu", **{key: True}).metadata.warnings == [f"{key} has no effect on cpu."]
+    assert f"{key} has no effect on cpu." in embed("cpu", **{key: True}).metadata.warnings
 
 
 CHIP = "npu:0 (Ascend310P3 (emulated))"
