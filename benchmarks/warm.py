@@ -38,7 +38,7 @@ def speech() -> None:
 
         print(
             in_turn(
-                "hibari: 10 s of speech to a WAV",
+                "hibari: two sentences to a WAV",
                 lambda: ours.generate(prompt=SENTENCE, seed=1, out=folder),
                 peer,
             ).row()
@@ -75,7 +75,7 @@ def transcription() -> None:
 
             print(
                 in_turn(
-                    "whisper-tiny.en: 10 s of speech to text",
+                    "whisper-tiny.en: that sound to text",
                     lambda: ours.generate(audio=wav, vad=False, out=folder),
                     peer,
                 ).row()
