@@ -1,0 +1,1 @@
+"""The lab: finds the operator that gives wrong answers, hangs or kills. It knows no models."""
