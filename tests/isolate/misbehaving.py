@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from jumar.contracts.errors import InvalidValue
-from jumar.isolate import progress
+from jumar.isolate import progress, tell
 
 Answer = Callable[[Any], Any]
 FOR_EVER = 10_000
@@ -172,6 +172,24 @@ def progress_until_cancelled(started: str) -> None:
 def progress_all_the_time() -> None:
     while True:
         progress(1)
+
+
+def tell_all(values: list[Any]) -> str:
+    for value in values:
+        tell(value)
+    return "done"
+
+
+def tell_for(seconds: float) -> str:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        tell("still here")
+        time.sleep(0.02)
+    return "done"
+
+
+def tell_a_lock() -> None:
+    tell(threading.Lock())
 
 
 def progress_for(seconds: float) -> str:

@@ -20,7 +20,7 @@ from jumar.contracts.errors import (
     InvalidValue,
     RunFailed,
 )
-from jumar.isolate import Child, Died, Raised, Returned, Zygote, progress
+from jumar.isolate import Child, Died, Hung, Raised, Returned, Zygote, progress, tell
 
 PLAIN = st.recursive(
     st.none()
@@ -152,8 +152,32 @@ def test_what_the_progress_callback_raises_ends_the_child(child: Child) -> None:
     assert not child.alive
 
 
+def test_what_is_told_reaches_the_caller_in_order_before_the_answer(child: Child) -> None:
+    told: list[object] = []
+    values = [{"event": "step", "done": 1}, "two", None]
+    outcome = child.call(("tell_all", values), deadline=PATIENT, on_told=told.append)
+    assert (outcome, told) == (Returned("done"), values)
+
+
+def test_telling_is_a_sign_of_progress_and_silence_is_none(child: Child) -> None:
+    assert child.call(("tell_for", 3.0), heartbeat=2) == Returned("done")
+    assert isinstance(child.call(("loop_in_python",), heartbeat=2), Hung)
+
+
+def test_what_cannot_be_told_is_the_workers_own_error(child: Child) -> None:
+    outcome = child.call(("tell_a_lock",), deadline=PATIENT)
+    assert isinstance(outcome, Raised) and "pickle" in outcome.failure.message
+
+
+def test_telling_is_where_a_cancel_is_noticed(child: Child) -> None:
+    stop = child.cancel
+    with pytest.raises(Cancelled):
+        child.call(("tell_for", 1000.0), deadline=PATIENT, on_told=lambda _: stop()).result()
+
+
 def test_progress_outside_a_child_does_nothing() -> None:
     progress(1, 2)
+    tell("nobody")
 
 
 def test_a_cancelled_call_ends_at_its_next_progress_and_the_child_goes_on(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         Returned,
         Stacks,
     )
-    from jumar.isolate.worker import progress
+    from jumar.isolate.worker import progress, tell
     from jumar.isolate.zygote import Zygote
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "Zygote",
     "progress",
     "run",
+    "tell",
 ]
 
 _HOMES = {
@@ -57,6 +58,7 @@ _HOMES = {
     "Command": "command",
     "run": "command",
     "progress": "worker",
+    "tell": "worker",
     "Zygote": "zygote",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -15,6 +15,8 @@ from jumar.isolate.outcomes import Died, Failure, Outcome, Raised, Returned
 from jumar.isolate.watched import Parts, Watch, Watched, died
 
 OnProgress = Callable[[int, "int | None"], object]
+OnTold = Callable[[Any], object]
+_Ears = Mapping[Kind, OnTold]
 
 
 class Child(Watched):
@@ -43,7 +45,7 @@ class Child(Watched):
     ) -> Outcome:
         """Wait until the target has made the worker: `Returned(None)`. Limits as for `call`."""
         with self._turn:
-            return self._ready(Watch(deadline, heartbeat), on_progress)
+            return self._ready(Watch(deadline, heartbeat), _ears(on_progress, None))
 
     def call(
         self,
@@ -52,14 +54,16 @@ class Child(Watched):
         deadline: float | None = None,
         heartbeat: float | None = None,
         on_progress: OnProgress | None = None,
+        on_told: OnTold | None = None,
     ) -> Outcome:
         """Let the worker answer `payload`, and wait for how that ends.
 
         Args:
             payload: Anything that can be pickled; large arrays go beside the pickle.
             deadline: Seconds for the answer, from when this call's turn comes.
-            heartbeat: Longest time in seconds without a `progress` of the worker.
+            heartbeat: Longest time in seconds without a `progress` or `tell` of the worker.
             on_progress: Called in this thread with (done, total). What it raises ends the child.
+            on_told: The same, with whatever the worker gave to `tell`.
 
         A worker that is not made yet is made first, under the same limits.
 
@@ -68,14 +72,15 @@ class Child(Watched):
             InvalidInput: The payload cannot be pickled; the child was not touched.
         """
         parts = _sendable(payload)
+        ears = _ears(on_progress, on_told)
         with self._turn:
-            made = self._ready(Watch(deadline, heartbeat), on_progress)
+            made = self._ready(Watch(deadline, heartbeat), ears)
             if not isinstance(made, Returned):
                 return made
-            return self._exchange(parts, Watch(deadline, heartbeat), on_progress)
+            return self._exchange(parts, Watch(deadline, heartbeat), ears)
 
     def cancel(self) -> None:
-        """Ask, from another thread, that the running call stop: its next `progress` raises.
+        """Ask, from another thread, that the running call stop at its next `progress` or `tell`.
 
         The call then gives `Raised` with the code "cancelled", and the child takes the next one. A
         worker that reports no progress is not stopped; `close` ends any.
@@ -102,40 +107,52 @@ class Child(Watched):
             return replace(outcome, reason="It was closed.")  # an idle worker leaves with code 0
         return outcome
 
-    def _ready(self, watch: Watch, on_progress: OnProgress | None) -> Outcome:
+    def _ready(self, watch: Watch, ears: _Ears) -> Outcome:
         if self._over is None and self._order is not None:
             order, self._order = self._order, None
-            made = self._exchange(order, watch, on_progress)
+            made = self._exchange(order, watch, ears)
             if isinstance(made, Raised):
                 self._ended(End(patience=1.0))
                 self._over = made
         return self._over or Returned(None)
 
-    def _exchange(
-        self, parts: list[Buffer], watch: Watch, on_progress: OnProgress | None
-    ) -> Outcome:
+    def _exchange(self, parts: list[Buffer], watch: Watch, ears: _Ears) -> Outcome:
         self._number += 1
         try:
             with self._sending:
                 self._channel.send_parts(Kind.CALL, parts, number=self._number, until=watch.until)
             while True:
                 frame = self._channel.receive(watch.until)
-                if frame.kind is not Kind.PROGRESS:
+                if frame.kind not in _SIGNS:
                     return _answer(frame)
                 if frame.number == self._number:
                     watch.beat()
-                    watch.progress = frame.value()
-                    if on_progress:
-                        on_progress(*watch.progress)
+                    value = frame.value()
+                    if frame.kind is Kind.PROGRESS:
+                        watch.progress = value
+                    if frame.kind in ears:
+                        ears[frame.kind](value)
                     watch.check()
         except TimeoutError:
             self._over = watch.hung(self._ended(End(stacks=True)))
         except Lost as lost:
             self._over = self._died(self._ended(), f"{lost} It was ended.")
-        except BaseException:  # Ctrl-C, or `on_progress`: nobody would take the answer
+        except BaseException:  # Ctrl-C, or an ear of the caller: nobody would take the answer
             self.close()
             raise
         return self._over
+
+
+_SIGNS = frozenset({Kind.PROGRESS, Kind.TOLD})
+
+
+def _ears(on_progress: OnProgress | None, on_told: OnTold | None) -> _Ears:
+    ears: dict[Kind, OnTold] = {}
+    if on_progress is not None:
+        ears[Kind.PROGRESS] = lambda step: on_progress(*step)
+    if on_told is not None:
+        ears[Kind.TOLD] = on_told
+    return ears
 
 
 def _sendable(payload: Any) -> list[Buffer]:

@@ -35,6 +35,7 @@ class Kind(IntEnum):
     PROGRESS = 3
     RETURNED = 4
     RAISED = 5
+    TOLD = 6
     JOB = 10
     STARTED = 11
     BEAT = 12

@@ -31,7 +31,19 @@ def progress(done: int, total: int | None = None) -> None:
         Cancelled: The caller has cancelled this call.
     """
     if _Current.worker is not None:
-        _Current.worker.progress(done, total)
+        _Current.worker.say(Kind.PROGRESS, (done, total))
+
+
+def tell(value: Any) -> None:
+    """Hand something small that can be pickled to the caller's `on_told`, while the call runs.
+
+    A sign of progress as well; nothing happens outside a watched child.
+
+    Raises:
+        Cancelled: The caller has cancelled this call.
+    """
+    if _Current.worker is not None:
+        _Current.worker.say(Kind.TOLD, value)
 
 
 def serve(channel: Channel) -> None:
@@ -59,12 +71,12 @@ class Worker:
         while answer is not None:
             self._answered(self._next_call(), answer)
 
-    def progress(self, done: int, total: int | None) -> None:
+    def say(self, kind: Kind, value: Any) -> None:
         """Send one frame; raise if a cancel of this call is there."""
         with self._lock:
             if (number := self._number) is None:
                 return  # a thread that the worker left behind, between two calls
-            self._channel.send(Kind.PROGRESS, (done, total), number=number)
+            self._channel.send(kind, value, number=number)
             # While a call runs, nothing but cancels can come in.
             while self._channel.ready(until=0):
                 if self._channel.receive().number == number:
