@@ -1,10 +1,5 @@
 """Comparisons: whether two answers are the same but for rounding, and if not, by how much."""
 
-from __future__ import annotations
+from jumar.parity.numeric import Mismatch, compare
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from jumar.parity.answers import QUANTITIES, Answer, Apart, Quantity, apart, distance
-
-__all__ = ["QUANTITIES", "Answer", "Apart", "Quantity", "apart", "distance"]
+__all__ = ["Mismatch", "compare"]
