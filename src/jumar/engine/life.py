@@ -140,6 +140,17 @@ class PlacedModel:
         """The manifest of this model."""
         return self._loaded.manifest
 
+    @property
+    def longest(self) -> int | None:
+        """Where the model cuts a text off, in tokens; None where it says nothing of that."""
+        longest: int | None = getattr(self._open(), "longest", None)
+        return longest
+
+    @property
+    def dtype(self) -> str:
+        """The number format that it computes in: `fp32` where the family has no other."""
+        return str(getattr(self._open(), "dtype", "fp32"))
+
     def generate(
         self,
         request: GenerateRequest | None = None,

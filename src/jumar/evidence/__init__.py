@@ -1,9 +1,9 @@
 """What was found out about operators, and what follows from it.
 
-    store = Store()                                       # a folder of small JSON files
-    store.add(Evidence(subject=..., fingerprint=..., verdict="wrong", ...))
-    rules = quarantine(store, fingerprint)                # a query: nothing is switched by hand
-    rules.deny("aten::gelu", "device", dtype="float32")   # the evidence, or None
+store = Store()                                       # a folder of small JSON files
+store.add(Evidence(subject=..., fingerprint=..., verdict="wrong", ...))
+rules = quarantine(store, fingerprint)                # a query: nothing is switched by hand
+rules.deny("aten::gelu", "device", dtype="float32")   # the evidence, or None
 """
 
 from __future__ import annotations

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from pydantic import Field
-
-from jumar.contracts.results import Contract
+from pydantic import BaseModel, ConfigDict, Field
 
 Kind = Literal[
     "correct",
@@ -48,7 +46,13 @@ class Verdict:
         return self.kind not in BAD
 
 
-class Subject(Contract, frozen=True):
+class Record(BaseModel):
+    """Base of what is written down: it does not change any more."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Subject(Record):
     """What a piece of evidence is about.
 
     `operator` is an overload as torch names it (`aten::mm`, `aten::add.Tensor`) or a layer operator
@@ -68,7 +72,7 @@ class Subject(Contract, frozen=True):
         )
 
 
-class Evidence(Contract, frozen=True):
+class Evidence(Record):
     """Something found out about a subject on one machine.
 
     `fingerprint` is the device's (`Accelerator.fingerprint`, with `device_class`). `reason` is a

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jumar.contracts.errors import InvalidValue, did_you_mean
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
-    Array = NDArray[np.float64]
+    Array: TypeAlias = np.ndarray[Any, Any]
 
 ROUNDINGS = ("cpu", "fp32", "fp16", "bf16")
 """Where an answer's rounding comes from: the same kind of CPU, or an accelerator in a format."""

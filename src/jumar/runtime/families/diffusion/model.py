@@ -28,7 +28,7 @@ class DiffusionModel:
         pipeline = load_pipeline(plan, run)
         self._pipelines = {type(pipeline).__name__: pipeline}
         self._dtypes = {name: part.dtype for name, part in _modules(pipeline).items()}
-        self._dtype = run.config["dtype"]
+        self.dtype = run.config["dtype"]
 
     def generate(self, run: Run) -> list[Draft]:
         """Draw what the run asks for.
@@ -37,7 +37,7 @@ class DiffusionModel:
             InvalidValue: a scheduler that does not fit this model.
             InvalidModelOutput: latents, pictures or frames that cannot be right.
         """
-        run.config["dtype"] = self._dtype
+        run.config["dtype"] = self.dtype
         with run.stage("prepare"):
             pipeline = self._pipeline(run.request.spec.options["pipeline"])
             arguments = {"output_type": "np", **arguments_for(run)}

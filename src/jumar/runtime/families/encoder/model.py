@@ -25,7 +25,10 @@ MOST_TOKENS = 16_384
 
 
 class EncoderModel:
-    """A tokenizer, an `AutoModel`, and the recipe that its folder has."""
+    """A tokenizer, an `AutoModel`, and the recipe that its folder has.
+
+    `longest` is where a text is cut off, in tokens.
+    """
 
     def __init__(self, plan: LoadPlan) -> None:
         from transformers import AutoModel
@@ -33,17 +36,17 @@ class EncoderModel:
         folder = plan.weights["model"]
         self._recipe = Recipe.read(folder)
         # fp32 on every device: a vector is compared with vectors made elsewhere.
-        self._dtype = dtype_for(plan.config.get("dtype"), plan.placement, usual="fp32")
+        self.dtype = dtype_for(plan.config.get("dtype"), plan.placement, usual="fp32")
         self._model, tokenizer = model_and_tokenizer(
-            AutoModel, folder, self._dtype, plan.placement, unused=("pooler",)
+            AutoModel, folder, self.dtype, plan.placement, unused=("pooler",)
         )
         plan.backend.wrap_module(self._model, "encoder")
         self._padding = tokenizer.pad_token_id or 0
         self._unknown: int | None = tokenizer.unk_token_id
         self._tokenizer: Any = tokenizer.backend_tokenizer
-        self._longest = _longest(self._recipe, tokenizer, self._model)
+        self.longest = _longest(self._recipe, tokenizer, self._model)
         self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(self._longest)
+        self._tokenizer.enable_truncation(self.longest)
 
     def generate(self, run: Run) -> list[Draft]:
         """The vectors of `texts` as one NumPy file, float32 [n, dimensions].
@@ -75,7 +78,7 @@ class EncoderModel:
         """The vectors of `texts`, in their order, float32 [n, dimensions]."""
         import numpy as np
 
-        run.config["dtype"] = self._dtype
+        run.config["dtype"] = self.dtype
         with run.stage("tokenize"):
             tokens = self._tokens(run.inputs["texts"], run)
         with run.stage("encode"):
@@ -105,7 +108,7 @@ class EncoderModel:
         if lost:
             places = ", ".join(f"{place} ({count} over)" for place, count in [*lost.items()][:10])
             more = f" and {len(lost) - 10} more" if len(lost) > 10 else ""
-            run.warn(f"Cut off after {self._longest} tokens: text {places}{more}.")
+            run.warn(f"Cut off after {self.longest} tokens: text {places}{more}.")
         ids = [each.ids for each in found]
         if strange := [str(place) for place, each in enumerate(ids) if self._unknown in each]:
             more = f" and {len(strange) - 10} more" if len(strange) > 10 else ""

@@ -40,11 +40,11 @@ class Whisper:
         from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
 
         folder, detector = plan.weights["model"], plan.weights.get("vad")
-        self._dtype = dtype_for(plan.config.get("dtype"), plan.placement)
+        self.dtype = dtype_for(plan.config.get("dtype"), plan.placement)
         model, tokenizer = model_and_tokenizer(
             WhisperForConditionalGeneration,
             folder,
-            self._dtype,
+            self.dtype,
             plan.placement,
             attn_implementation="sdpa",
         )
@@ -62,7 +62,7 @@ class Whisper:
             InvalidValue: a language or an option that this checkpoint does not have.
             InvalidModelOutput: NaN in the model.
         """
-        run.config["dtype"] = self._dtype
+        run.config["dtype"] = self.dtype
         sound: Sound = run.inputs["audio"]
         name, words = run.config["response_format"] or "text", bool(run.config["word_timestamps"])
         for note in sound.notes:
