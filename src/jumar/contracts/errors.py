@@ -12,6 +12,7 @@ JumarError                      internal_error       HTTP 500   exit 1
 ├── DeviceUnavailable           device_unavailable       503        3
 │   └── InsufficientMemory      insufficient_memory      503        3
 ├── DependencyMissing           dependency_missing       501        3
+├── OperatorUnavailable         operator_unavailable     503        3
 ├── WeightsUnavailable          weights_unavailable      503        3
 │   └── DigestMismatch          digest_mismatch          503        3
 ├── OutputFailed                output_failed            507        4
@@ -155,6 +156,12 @@ class DependencyMissing(JumarError):
     """A Python package or program that this model needs is not installed."""
 
     code, http_status, exit_code = "dependency_missing", 501, 3
+
+
+class OperatorUnavailable(JumarError):
+    """Policy and quarantine leave an operator without an implementation on this machine."""
+
+    code, http_status, exit_code = "operator_unavailable", 503, 3
 
 
 class WeightsUnavailable(JumarError):
