@@ -123,6 +123,9 @@ def _opinfo():
     from torch.testing._internal.common_methods_invocations import op_db
 
     unfit = (
+        *("empty", "rand", "dropout", "sparse", "as_strided", "tensor_split", "lstsq"),
+        "jiterator",
+    )
         "empty",
         "rand",
         "dropout",

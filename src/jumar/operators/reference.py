@@ -192,7 +192,7 @@ def _extent(tensor: Any) -> int:
     if not tensor.numel():
         return 0
     steps = zip(tensor.shape, tensor.stride(), strict=True)
-    return 1 + sum((size - 1) * stride for size, stride in steps)
+    return int(1 + sum((size - 1) * stride for size, stride in steps))
 
 
 def _moved(tensor: Any, device: Any) -> Any:
