@@ -22,6 +22,7 @@ _WHERE = {
     "load": "jumar.engine",
     "requests": "jumar.contracts",
     "validate": "jumar.engine",
+    "watch": "jumar.engine",
 }
 
 __all__ = ["__version__", *_WHERE]

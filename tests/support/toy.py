@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,6 +49,8 @@ class Toy:
         return dict(request.inputs)
 
     def load(self, plan: LoadPlan, run: Run) -> ToyModel:
+        if "JUMAR_TOY_LOAD" in os.environ:
+            {"abort": os.abort, "stuck": where_it_stands}[os.environ["JUMAR_TOY_LOAD"]]()
         Toy.loaded += 1
         Toy.open += 1
         return ToyModel()
@@ -62,12 +66,23 @@ class ToyModel:
                 for done in range(2_000):
                     run.step(done, 2_000)
                     time.sleep(0.005)
+            if prompt == "abort":
+                os.abort()
+            if prompt == "stuck":
+                where_it_stands()
+            if prompt == "silent":
+                sys.stderr.write("EZ9999: Inner Error!\n")
+                os._exit(3)
             if prompt == "hoarse":
                 run.warn("The voice is hoarse.")
         return [draft(f"{prompt}/{part}") for part in range(prompt.count("and") + 1)]
 
     def close(self) -> None:
         Toy.open -= 1
+
+
+def where_it_stands() -> None:
+    time.sleep(10_000)
 
 
 FAILURES: dict[str, BaseException] = {
@@ -79,6 +94,10 @@ FAILURES: dict[str, BaseException] = {
 
 def draft(text: str) -> Draft:
     def write(file: BinaryIO) -> None:
+        if text.startswith("half"):
+            file.write(b"half of it")
+            file.flush()
+            os.abort()
         if text.startswith("disk full"):
             raise OSError(28, "No space left on device")
         file.write(text.encode())

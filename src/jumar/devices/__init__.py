@@ -2,6 +2,14 @@
 
 from jumar.devices.base import Accelerator, Device, Placement
 from jumar.devices.remedy import remedy
-from jumar.devices.select import accelerators, place
+from jumar.devices.select import accelerators, may_be_accelerator, place
 
-__all__ = ["Accelerator", "Device", "Placement", "accelerators", "place", "remedy"]
+__all__ = [
+    "Accelerator",
+    "Device",
+    "Placement",
+    "accelerators",
+    "may_be_accelerator",
+    "place",
+    "remedy",
+]

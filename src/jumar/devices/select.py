@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 
 from jumar.contracts.errors import (
     DeviceUnavailable,
@@ -19,11 +20,12 @@ from jumar.contracts.errors import (
 from jumar.devices.ascend import Ascend
 from jumar.devices.base import Accelerator, Device, Placement
 from jumar.devices.cpu import CPU
-from jumar.devices.cuda import CUDA
+from jumar.devices.cuda import CUDA, DRIVER_NODES
 from jumar.devices.remedy import remedy
+from jumar.devices.remote import Remote
 from jumar.plugins import installed, load
 
-BUILT_IN: tuple[Accelerator, ...] = (CPU(), CUDA(), Ascend())
+BUILT_IN: tuple[Accelerator, ...] = (CPU(), CUDA(), Ascend(), Remote())
 ALIASES = {"ascend": "npu", "cpu-stub": "cpu"}
 _SPELLING = re.compile(r"([a-z][a-z0-9_-]*)(?::(\d+|free))?")
 
@@ -84,7 +86,7 @@ def parse(requested: str, kinds: Mapping[str, Accelerator]) -> tuple[str, str | 
     """
     match = _SPELLING.fullmatch(requested)
     kind = ALIASES.get(match[1], match[1]) if match else None
-    known = ["auto", *kinds, *ALIASES]
+    known = ["auto", *_here(kinds), *ALIASES]
     if match is None or (kind != "auto" and kind not in kinds):
         raise InvalidValue(
             f"{requested!r} names no device.", hint=did_you_mean(requested, known), param="backend"
@@ -93,6 +95,18 @@ def parse(requested: str, kinds: Mapping[str, Accelerator]) -> tuple[str, str | 
         raise InvalidValue(f"{kind} has no index: write {kind!r}.", param="backend")
     assert kind is not None
     return kind, match[2]
+
+
+def may_be_accelerator(requested: str) -> bool:
+    """Whether a device string can mean anything but the CPU on this machine. Imports no library.
+
+    Raises:
+        InvalidValue: as `parse`.
+    """
+    kind, _ = parse(requested, accelerators())
+    if kind == "auto":
+        return any(Path(node).exists() for node in DRIVER_NODES)
+    return kind != "cpu"
 
 
 def _pick(requested: str, devices: list[Device], index: str | None) -> tuple[Device, str]:
@@ -142,8 +156,13 @@ def _placed(accelerator: Accelerator, device: Device, requested: str, how: str) 
 def _what_there_is(kinds: Mapping[str, Accelerator]) -> str:
     here = [
         device.label
-        for accelerator in kinds.values()
+        for accelerator in _here(kinds).values()
         if accelerator.unavailable() is None
         for device in accelerator.devices()
     ]
     return "Here there is: " + ", ".join(here) + "."
+
+
+def _here(kinds: Mapping[str, Accelerator]) -> dict[str, Accelerator]:
+    """Those that a caller can name."""
+    return {kind: kinds[kind] for kind in kinds if kind != Remote.kind}

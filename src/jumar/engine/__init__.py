@@ -1,5 +1,16 @@
 """The engine: requests in, results and reports out."""
 
-from jumar.engine.life import PlacedModel, embed, generate, load, validate
+from jumar.engine.life import embed, generate, isolated, load, validate, watch
+from jumar.engine.placed import PlacedModel
+from jumar.engine.watched import WatchedModel
 
-__all__ = ["PlacedModel", "embed", "generate", "load", "validate"]
+__all__ = [
+    "PlacedModel",
+    "WatchedModel",
+    "embed",
+    "generate",
+    "isolated",
+    "load",
+    "validate",
+    "watch",
+]

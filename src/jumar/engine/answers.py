@@ -18,7 +18,7 @@ from jumar.parity.answers import Answer
 if TYPE_CHECKING:
     import numpy as np
 
-    from jumar.engine.life import PlacedModel
+    from jumar.engine.placed import PlacedModel
 
 
 def answers(

@@ -4,33 +4,43 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable
 from datetime import datetime, timezone
 from types import TracebackType
 
 from jumar.contracts.errors import (
     Cancelled,
+    DependencyMissing,
+    DeviceUnavailable,
     InsufficientMemory,
+    InvalidRequest,
     JumarError,
     OutputFailed,
     RunFailed,
 )
-from jumar.contracts.results import Artifact, ErrorDetail, GenerateResult, RunReport
-from jumar.devices import Placement, accelerators, remedy
+from jumar.contracts.results import ErrorDetail, GenerateResult, RunReport
+from jumar.devices import remedy
+from jumar.engine.seat import Seat
+from jumar.engine.steps import Made
 from jumar.runtime.artifacts import Destination
 from jumar.runtime.run import Run
+
+REFUSALS = (InvalidRequest, DeviceUnavailable, DependencyMissing)
+"""What a request is refused with before anything is fetched, loaded or written."""
 
 
 class Record:
     """Around a run: what it raises becomes the report's error, and the report is written.
 
-    Only KeyboardInterrupt and SystemExit leave it again, after the report is on disk.
+    `seat` is read when the report is written: a worker may take another one meanwhile. Only
+    KeyboardInterrupt and SystemExit leave it again, after the report is on disk; and a refusal
+    before there was a device, which leaves no report.
     """
 
-    def __init__(self, run: Run, placement: Placement, destination: Destination) -> None:
+    def __init__(self, run: Run, destination: Destination, seat: Callable[[], Seat]) -> None:
         self.run = run
-        self.placement = placement
-        self.artifacts: list[Artifact] = []
-        self.peak_mb: float | None = None
+        self.made = Made()
+        self._seat = seat
         self._destination = destination
         self._run_id = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         self._begun = time.perf_counter()
@@ -49,9 +59,11 @@ class Record:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        report = self._report(None if error is None else _typed(error))
+        if self._seat().placement is None and isinstance(error, REFUSALS):
+            return False
+        report = self._report(None if error is None else typed(error))
         self._result = GenerateResult(
-            outputs=[] if report.error else list(self.artifacts), metadata=report
+            outputs=[] if report.error else list(self.made.artifacts), metadata=report
         )
         try:
             self._destination.write_text(
@@ -63,37 +75,37 @@ class Record:
         return error is None or isinstance(error, Exception)
 
     def _report(self, error: JumarError | None) -> RunReport:
-        run, placement = self.run, self.placement
+        run, seat, made = self.run, self._seat(), self.made
+        placement = seat.placement
         total = round((time.perf_counter() - self._begun) * 1e3, 3)
         return RunReport(
             run_id=self._run_id,
             task=run.request.task,
             model=run.request.manifest.id,
-            backend=placement.backend,
-            execution_mode="inline",
+            backend=placement.backend if placement else run.request.backend,
+            execution_mode="isolated" if seat.worker else "inline",
+            worker_id=seat.worker,
             timings={**run.timings, "total_ms": total},
-            memory={} if self.peak_mb is None else {"peak_mb": self.peak_mb},
+            memory={} if made.peak_mb is None else {"peak_mb": made.peak_mb},
             backend_timeline=run.timeline,
             config_resolved=run.public_config(),
-            artifacts=list(self.artifacts),
+            artifacts=list(made.artifacts),
             error=None if error is None else error.message,
             error_detail=None if error is None else ErrorDetail.model_validate(error.detail()),
             latent_stats=run.latent_stats,
             cache_hits=run.cache_hits,
-            device_placement={"model": placement.device.shown},
+            device_placement={"model": placement.device.shown} if placement else {},
             stream_events=run.events,
-            device=placement.device.label,
-            fingerprint={
-                "device_class": placement.device_class,
-                **accelerators()[placement.device.kind].fingerprint(),
-            },
+            device=placement.device.label if placement else None,
+            fingerprint=seat.fingerprint,
+            operators=seat.operators,
             warnings=run.warnings,
             inputs=dict(run.request.inputs),
             config_origins=dict(run.request.origins),
         )
 
 
-def _typed(error: BaseException) -> JumarError:
+def typed(error: BaseException) -> JumarError:
     """The error of the tree that says the same; the original stays its cause."""
     if isinstance(error, JumarError):
         return error

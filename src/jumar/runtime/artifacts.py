@@ -47,6 +47,7 @@ class Destination:
                 param="out",
             )
         self._overwrite = overwrite
+        self._token = uuid4().hex  # also of the copy that a worker gets
         if self.file is not None and self.file.exists() and not overwrite:
             raise OutputFailed(
                 f"{self.file} exists.", hint="Name another file, or say --overwrite.", param="out"
@@ -67,6 +68,11 @@ class Destination:
             target = self.folder / name
             temporary.replace(target)
         return target
+
+    def sweep(self) -> None:
+        """Take away what a worker was writing when it was ended."""
+        for left in self.folder.glob(f".jumar-{self._token}-*.part"):
+            left.unlink(missing_ok=True)
 
     def _store_one(self, draft: Draft, number: int, stem: str) -> Artifact:
         with self._fresh(draft.write) as (temporary, digest, size):
@@ -101,7 +107,7 @@ class Destination:
     @contextmanager
     def _fresh(self, write: Callable[[BinaryIO], object]) -> Iterator[tuple[Path, str, int]]:
         """A complete file beside its target: path, sha256, bytes; gone if not moved away."""
-        temporary = self.folder / f".jumar-{uuid4().hex}.part"
+        temporary = self.folder / f".jumar-{self._token}-{uuid4().hex}.part"
         try:
             with _told(self.folder):
                 with temporary.open("x+b") as file:

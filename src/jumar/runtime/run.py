@@ -46,10 +46,20 @@ class Run:
         self.cache_hits: list[str] = []
         self.latent_stats: dict[str, float] | None = None
         self.after_stage: Callable[[], None] = lambda: None
+        self.cancel = cancel
         self._listener = listener
-        self._cancel = cancel
         self._deadline = deadline
         self._stage = "start"
+
+    @property
+    def at(self) -> str:
+        """The stage that it is in; after a failure, the one in which that happened."""
+        return self._stage
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the deadline; None where there is none."""
+        return None if self._deadline is None else self._deadline - time.monotonic()
 
     def public_config(self) -> dict[str, Any]:
         """`config` as the report shows it: secrets masked."""
@@ -61,7 +71,7 @@ class Run:
 
     def check(self) -> None:
         """Raise Cancelled or DeadlineExceeded where it is time to stop."""
-        if self._cancel is not None and self._cancel.is_set():
+        if self.cancel is not None and self.cancel.is_set():
             raise Cancelled(f"Stopped by the caller during {self._stage}.")
         if self._deadline is not None and time.monotonic() > self._deadline:
             raise DeadlineExceeded(f"The deadline passed during {self._stage}.")
@@ -79,7 +89,11 @@ class Run:
         except BaseException as error:
             self._clock(name, begun)
             self._stage = name  # an inner stage that failed leaves its own name here
-            self.emit("stage_failed", error=f"{type(error).__name__}: {error}")
+            self.emit(
+                "stage_failed",
+                error=f"{type(error).__name__}: {error}",
+                ms=self.timings[f"{name}_ms"],
+            )
             raise
         self._clock(name, begun)
         self.emit("stage_finished", ms=self.timings[f"{name}_ms"])
@@ -104,6 +118,18 @@ class Run:
         record = StageEventRecord(
             event=event, stage=self._stage, timestamp_ms=time.time_ns() // 1_000_000, data=data
         )
+        self._keep(record, kept)
+
+    def hear(self, record: StageEventRecord, *, kept: bool = True) -> None:
+        """Take over an event of the same run in another process, and what it says."""
+        self._stage = record.stage
+        if "ms" in record.data:
+            self.timings[f"{record.stage}_ms"] = record.data["ms"]
+        if record.event == "warning" and record.data["text"] not in self.warnings:
+            self.warnings.append(record.data["text"])
+        self._keep(record, kept)
+
+    def _keep(self, record: StageEventRecord, kept: bool) -> None:
         if kept and len(self.events) < MAX_EVENTS:
             self.events.append(record)
         if self._listener is not None:

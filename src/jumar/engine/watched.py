@@ -1,0 +1,272 @@
+"""A model in a watched process: what aborts or hangs there is a report here.
+
+with watch("all-minilm-l6-v2", backend="npu:0", heartbeat=60) as model:
+    result = model.generate(texts=["a"])     # a crash is a failed result; the next call loads anew
+
+The child does the work: it opens the device, loads, answers, writes the files. This side keeps the
+record: it hears each event as it happens, so that a report can be written whatever becomes of the
+child. It never touches a device itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from jumar import catalog
+from jumar.catalog.manifest import Manifest
+from jumar.catalog.resolution import ResolvedRequest
+from jumar.contracts.errors import InvalidRequest
+from jumar.contracts.requests import GenerateRequest
+from jumar.contracts.results import GenerateResult
+from jumar.devices import Placement
+from jumar.engine.endings import error_of
+from jumar.engine.record import Record
+from jumar.engine.seat import Seat
+from jumar.engine.visit import Terms, Visit
+from jumar.engine.worker import Order, Part, worker
+from jumar.isolate import Child, Died, Hung, Raised, Zygote
+from jumar.runtime.artifacts import Destination
+from jumar.runtime.families import family_of
+from jumar.runtime.run import Listener, Run
+
+if TYPE_CHECKING:
+    import numpy as np
+
+LOADING_S = 1800.0
+"""Silence that is a hang while a model is loaded: large weights come without a word."""
+
+ANSWERING_S = 600.0
+"""Silence that is a hang while it answers: a first step may compile for minutes."""
+
+_PATIENCE_S = {"place": 0.0, "load": 0.5, "generate": 5.0, "encode": 5.0}
+"""Time to stop by itself, at its next step, for a worker that is told to or has no time left."""
+
+_TICK_S = 0.05
+
+
+class WatchedModel:
+    """A model in a child process. Close it, or use it in a `with` statement.
+
+    Args:
+        heartbeat: Seconds without a sign of progress that are a hang, instead of `LOADING_S` and
+            `ANSWERING_S`.
+        zygote: Where children are forked from. One with imports done starts them sooner; without
+            any, each child imports for itself.
+
+    Requests of several threads take turns. A child that is lost, or whose device does not answer
+    any more, is replaced by the next request.
+    """
+
+    def __init__(
+        self,
+        loaded: ResolvedRequest,
+        *,
+        heartbeat: float | None = None,
+        zygote: Zygote | None = None,
+    ) -> None:
+        self.load_timings: dict[str, float] = {}
+        self._terms = Terms(loaded)
+        self._heartbeat = heartbeat
+        self._own = None if zygote else Zygote()
+        self._zygote = zygote or self._own
+        self._child: Child | None = None
+        self._seat = Seat()
+        self._lock = threading.Lock()
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest of this model."""
+        return self._terms.manifest
+
+    @property
+    def placement(self) -> Placement:
+        """The device of the present child, or of the last one.
+
+        Raises:
+            InvalidRequest: No child has had a device yet.
+        """
+        if self._seat.placement is None:
+            raise InvalidRequest(f"{self.manifest.id} has no device yet: it is not loaded.")
+        return self._seat.placement
+
+    @property
+    def alive(self) -> bool:
+        """Whether a child has the model loaded."""
+        if self._child is not None and self._child.alive:
+            self._child.output()  # asks its guard, who knows of an end that nobody has seen yet
+        return self._child is not None and self._child.alive
+
+    def load(
+        self, *, listener: Listener | None = None, cancel: threading.Event | None = None
+    ) -> WatchedModel:
+        """Load now and not at the first request.
+
+        Raises:
+            JumarError: as `jumar.load`; RunFailed also where the child died or hung.
+        """
+        run = Run(self._terms.loaded, {}, listener=listener, cancel=cancel)
+        with self._lock:
+            self._loaded(run)
+        self.load_timings = run.timings
+        return self
+
+    def generate(
+        self,
+        request: GenerateRequest | None = None,
+        *,
+        out: str | Path | None = None,
+        overwrite: bool = False,
+        listener: Listener | None = None,
+        cancel: threading.Event | None = None,
+        **keys: Any,
+    ) -> GenerateResult:
+        """Answer a request, or the inputs and config given as keywords.
+
+        Raises:
+            InvalidRequest: before anything ran; also where the request is for another model, or
+                for load-time keys that this model was not loaded with.
+            DeviceUnavailable, DependencyMissing: a child that had to be new has no device.
+        """
+        request = request or self._terms.request(keys)
+        visit = Visit(request, out=out, overwrite=overwrite, listener=listener, cancel=cancel)
+        self._terms.fit(visit.resolved)
+        return self.answer(visit)
+
+    def answer(self, visit: Visit) -> GenerateResult:
+        """Answer a request that has been looked at."""
+        run, destination = visit.run, visit.destination
+        with Record(run, destination, lambda: self._seat) as record, self._lock:
+            child = self._loaded(run)
+            part = self._asked(child, "generate", run, destination)
+            record.made = part.made
+            self._checked(part)
+        return record.result
+
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        *,
+        listener: Listener | None = None,
+        cancel: threading.Event | None = None,
+        **config: Any,
+    ) -> np.ndarray[Any, Any]:
+        """Vectors of `texts`: float32 [n, dimensions]. Writes nothing.
+
+        Raises:
+            JumarError: whatever went wrong.
+        """
+        listed = [texts] if isinstance(texts, str) else list(texts)
+        resolved = catalog.resolve(self._terms.request({"texts": listed, **config}))
+        inputs = family_of(self.manifest).prepare(resolved)
+        run = Run(resolved, inputs, listener=listener, cancel=cancel)
+        with self._lock:
+            part = self._asked(self._loaded(run), "encode", run)
+            vectors: np.ndarray[Any, Any] = self._checked(part)
+        return vectors
+
+    def close(self) -> None:
+        """End the child, and so all that it has on the device. Further requests are refused."""
+        self._zygote = None
+        self._end()
+        if self._own is not None:
+            self._own.close()
+
+    def __enter__(self) -> WatchedModel:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _loaded(self, run: Run) -> Child:
+        """A child that has the model; a new one where the last is lost."""
+        if self._child is not None:
+            if self.alive:
+                return self._child
+            run.warn("The worker had ended since the last request; the model was loaded anew.")
+        if self._zygote is None:
+            raise InvalidRequest(f"{self.manifest.id} is closed.")
+        child = self._child = self._zygote.spawn(worker, echo=True)
+        self._seat = Seat(worker=str(child.pid))
+        try:
+            for what in ("place", "load"):
+                self._seat = replace(
+                    self._checked(self._asked(child, what, run)), worker=str(child.pid)
+                )
+        except BaseException:
+            self._end()
+            raise
+        return child
+
+    def _asked(
+        self, child: Child, what: str, run: Run, destination: Destination | None = None
+    ) -> Part:
+        """What the child makes of an order. A child that is lost leaves an error and no litter."""
+        patience = _PATIENCE_S[what]
+        usual = ANSWERING_S if what in ("generate", "encode") else LOADING_S
+        left = run.left
+        order = Order(what, run.request, run.inputs, left, destination)
+        with _stopping(child, run, patience):
+            outcome = child.call(
+                order,
+                deadline=None if left is None else max(left, 0) + patience + _TICK_S,
+                heartbeat=self._heartbeat or usual,
+                on_told=lambda told: run.hear(told[0], kept=told[1]),
+            )
+        if isinstance(outcome, (Died, Hung)):
+            if destination is not None:
+                destination.sweep()
+            raise error_of(outcome, run)
+        if isinstance(outcome, Raised):  # what the answer was made of cannot be sent
+            raise outcome.failure.error()
+        part: Part = outcome.value
+        part.add_to(run)
+        return part
+
+    def _checked(self, part: Part) -> Any:
+        """The value of a part that did not fail."""
+        if part.broken:
+            self._end()
+        if part.failure is not None:
+            raise part.failure.error()
+        return part.value
+
+    def _end(self) -> None:
+        if self._child is not None:
+            self._child.close()
+            self._child = None
+
+
+@contextmanager
+def _stopping(child: Child, run: Run, patience: float) -> Iterator[None]:
+    """While a call runs: when the run is cancelled, ask the child to stop, then end it."""
+    if (cancel := run.cancel) is None:
+        yield
+        return
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_TICK_S):
+            if cancel.is_set():
+                child.cancel()
+                if not over.wait(patience):
+                    child.close()
+                return
+
+    watcher = threading.Thread(target=watch, name="jumar-cancel", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()

@@ -1,0 +1,144 @@
+"""In the child of a `WatchedModel`: the model itself, and its answers to orders."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jumar.catalog.resolution import ResolvedRequest
+from jumar.contracts.errors import Cancelled
+from jumar.contracts.results import BackendTimelineEntry, StageEventRecord
+from jumar.engine.record import typed
+from jumar.engine.seat import Seat, seat_for
+from jumar.engine.steps import Made, accelerator_of, answer, let_go, load_model
+from jumar.isolate import tell
+from jumar.isolate.outcomes import Failure
+from jumar.runtime.artifacts import Destination
+from jumar.runtime.families import LoadPlan, Model, family_of
+from jumar.runtime.run import Run
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a worker is to do: `what` is a key of `DOES`; `left` the seconds that it has."""
+
+    what: str
+    request: ResolvedRequest
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    left: float | None = None
+    destination: Destination | None = None
+
+
+@dataclass
+class Part:
+    """A worker's answer: the part of the run that it saw, what came of it, and how it ended.
+
+    Events, timings and warnings are not here: they were told while it ran. `broken`: the device
+    does not answer any more, so the worker is of no further use.
+    """
+
+    value: Any = None
+    made: Made = field(default_factory=Made)
+    failure: Failure | None = None
+    broken: bool = False
+    config: dict[str, Any] = field(default_factory=dict)
+    timeline: list[BackendTimelineEntry] = field(default_factory=list)
+    cache_hits: list[str] = field(default_factory=list)
+    latent_stats: dict[str, float] | None = None
+
+    def add_to(self, run: Run) -> None:
+        """Take it over into the caller's run."""
+        run.config.update(self.config)
+        run.timeline += self.timeline
+        run.cache_hits += self.cache_hits
+        run.latent_stats = self.latent_stats or run.latent_stats
+
+
+def worker() -> Callable[[Order], Part]:
+    """The target of `Zygote.spawn`."""
+    return _Worker().answer
+
+
+class _Worker:
+    """One model, from the choice of its device on."""
+
+    def __init__(self) -> None:
+        self._seat = Seat()
+        self._plan: LoadPlan | None = None
+        self._model: Model | None = None
+
+    def answer(self, order: Order) -> Part:
+        """Do what is asked. What goes wrong is in the part, with all that was before it."""
+        cancel = threading.Event()
+        deadline = None if order.left is None else time.monotonic() + order.left
+        run = Run(
+            order.request,
+            order.inputs,
+            listener=lambda event: _told(event, run, cancel),
+            cancel=cancel,
+            deadline=deadline,
+        )
+        part = Part()
+        try:
+            part.value = DOES[order.what](self, order, run, part.made)
+        except Exception as error:  # noqa: BLE001  (whatever a model raises; it goes to the report)
+            part.failure = Failure.of(typed(error))
+            part.broken = self._is_broken()
+        part.config, part.timeline = run.config, run.timeline
+        part.cache_hits, part.latent_stats = run.cache_hits, run.latent_stats
+        if part.failure is not None and self._seat.placement is not None and not part.broken:
+            let_go(self._seat.placement)
+        return part
+
+    def place(self, order: Order, run: Run, made: Made) -> Seat:
+        """Choose the device."""
+        self._seat = seat_for(order.request, family_of(order.request.manifest))
+        return self._seat
+
+    def load(self, order: Order, run: Run, made: Made) -> Seat:
+        """Load the model there."""
+        assert self._seat.placement is not None
+        family = family_of(order.request.manifest)
+        self._plan, self._model = load_model(order.request, family, self._seat.placement, run)
+        return self._seat
+
+    def generate(self, order: Order, run: Run, made: Made) -> None:
+        """Answer a request with files."""
+        assert self._model is not None and self._plan is not None and order.destination is not None
+        answer(self._model, self._plan, run, order.destination, made)
+
+    def encode(self, order: Order, run: Run, made: Made) -> Any:
+        """Answer texts with vectors: float32 [n, dimensions]."""
+        assert self._model is not None
+        return self._model.encode(run)  # type: ignore[attr-defined]
+
+    def _is_broken(self) -> bool:
+        """Whether the device raises at the mere question: then every later call would."""
+        placement = self._seat.placement
+        if placement is None:
+            return False
+        try:
+            accelerator_of(placement).synchronize(placement.device.index)
+        except Exception:  # noqa: BLE001  (the failure before it is the one that is told)
+            return True
+        return False
+
+
+DOES: dict[str, Callable[[_Worker, Order, Run, Made], Any]] = {
+    "place": _Worker.place,
+    "load": _Worker.load,
+    "generate": _Worker.generate,
+    "encode": _Worker.encode,
+}
+
+
+def _told(event: StageEventRecord, run: Run, cancel: threading.Event) -> None:
+    """Pass an event on; a cancel that comes back is noticed at the run's next step."""
+    kept = bool(run.events) and run.events[-1] is event
+    try:
+        tell((event, kept))
+    except Cancelled:
+        cancel.set()
