@@ -31,6 +31,13 @@ COMMANDS: dict[str, Row] = {
     "models": Row("Models", "jumar.cli.models:command", "List the models, or describe one."),
     "models pull": Row("Models", "jumar.cli.weights:pull", "Fetch a model's weights."),
     "models where": Row("Models", "jumar.cli.weights:where", "Say where a model's weights are."),
+    "golden record": Row(
+        "Lab", "jumar.cli.golden.commands:record", "Record what a model has to say."
+    ),
+    "golden verify": Row(
+        "Lab", "jumar.cli.golden.commands:verify", "Hold a model to its golden answers."
+    ),
+    "golden diff": Row("Lab", "jumar.cli.golden.commands:diff", "Compare two kinds of device."),
     "host": Row("Machine", "jumar.cli.host:command", "Show what this machine has."),
     "devices": Row("Machine", "jumar.cli.devices:command", "List the devices."),
     "doctor": Row("Machine", "jumar.cli.doctor:command", "Find out what is wrong here, and why."),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -72,9 +73,31 @@ def write(golden: Golden, folder: str | Path) -> Path:
     return home / NAME
 
 
+def read_requests(path: str | Path) -> tuple[Request, ...]:
+    """Requests that somebody wrote: a YAML list of name, inputs, and what else a `Request` has.
+
+    `file:NAME` is a file beside it.
+
+    Raises:
+        InvalidInput: the file cannot be read, or holds no requests.
+    """
+    import yaml
+
+    file = Path(path)
+    try:
+        raw = yaml.safe_load(file.read_text(encoding="utf-8"))
+        return tuple(_request(one, file.parent) for one in raw)
+    except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidInput(
+            f"{file} holds no requests: {type(error).__name__}: {error}",
+            hint="A YAML list: - {name: short, inputs: {texts: [a]}, covers: [short]}",
+            param="requests",
+        ) from error
+
+
 def _request(raw: Mapping[str, Any], home: Path) -> Request:
     inputs = {
-        key: str(home / value.removeprefix("file:")) if _is_file(value) else value
+        key: str(home.resolve() / value.removeprefix("file:")) if _is_file(value) else value
         for key, value in raw["inputs"].items()
     }
     return Request(
@@ -91,19 +114,24 @@ def _is_file(value: Any) -> bool:
 
 
 def _plain(request: Request, home: Path) -> dict[str, Any]:
-    """The request for YAML; a file in the set's folder is named relative to it."""
+    """The request for YAML. Files that it names come along, so that the folder can be moved."""
     inputs = {}
     for key, value in request.inputs.items():
-        inside = isinstance(value, str) and (home / Path(value).name) == Path(value)
-        inputs[key] = f"file:{Path(value).name}" if inside else value
-    filled = {"config": dict(request.config), "same_as": dict(request.same_as)}
-    covers = {"covers": list(request.covers)} if request.covers else {}
-    return {
+        named = Path(value) if isinstance(value, str) and value.startswith("/") else None
+        if named is not None and named.is_file():
+            if named.parent != home.resolve():
+                shutil.copyfile(named, home / named.name)
+            inputs[key] = f"file:{named.name}"
+        else:
+            inputs[key] = value
+    raw = {
         "name": request.name,
-        **covers,
+        "covers": list(request.covers),
         "inputs": inputs,
-        **{k: v for k, v in filled.items() if v},
+        "config": dict(request.config),
+        "same_as": dict(request.same_as),
     }
+    return {key: value for key, value in raw.items() if value or key == "inputs"}
 
 
 def _reference(raw: Mapping[str, Any], home: Path) -> Reference:

@@ -1,0 +1,1 @@
+"""`jumar golden record|verify|diff`."""
