@@ -18,7 +18,9 @@ ParamType = Literal[
 Tier = Literal["core", "adjacent", "experimental"]
 Preset = Literal["fast", "balanced", "quality", "low-vram"]
 PRESETS: tuple[str, ...] = get_args(Preset)
-DeviceKind = Literal["cpu", "cuda", "npu"]
+DeviceKind = Literal["cpu", "cuda", "npu", "remote"]
+ENVIRONMENT = ("JUMAR_", "OMNIRT_")
+"""What the names of variables begin with; the first that is set counts."""
 Status = Literal["validated", "emulated", "wired", "unknown"]
 
 
@@ -39,6 +41,10 @@ class Param(Row):
     A key is read by the family when it runs, unless `load` (it changes what is loaded, and is part
     of the pipeline cache's key) or `engine` (Jumar reads it itself) is set. A secret is masked in
     reports. A required input has no default; any other key without one is None until it is set.
+
+    `env` are environment variables that hold a default, without the `ENVIRONMENT` that their names
+    begin with. An `operator` key names a file, a program, an address or a secret of whoever runs
+    Jumar: requests that come over a network must not set it (`ResolvedRequest.operator_keys`).
     """
 
     type: ParamType
@@ -54,6 +60,13 @@ class Param(Row):
     load: bool = False
     engine: bool = False
     secret: bool = False
+    operator: bool = False
+    env: tuple[str, ...] = ()
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The environment variables that are asked for a default, in this order."""
+        return tuple(f"{prefix}{name}" for name in self.env for prefix in ENVIRONMENT)
 
     def __post_init__(self) -> None:
         if (self.type == "choice") != bool(self.choices):
@@ -94,6 +107,8 @@ class TaskSpec(Row):
 @dataclass(frozen=True)
 class BackendStatus(Row):
     """What is known of a model on a device class, and the file that shows it.
+
+    `remote` instead of a device: a server that Jumar only asks runs the model.
 
     validated: proven on that hardware; emulated: proven on the emulated device; wired: the code
     is there and unproven; unknown: nobody looked.
@@ -268,7 +283,8 @@ def _task(data: dict[str, Any]) -> TaskSpec:
 
 
 def _param(data: dict[str, Any]) -> Param:
-    return Param(**{**data, "choices": tuple(data.get("choices", ()))})
+    lists = {name: tuple(data.get(name, ())) for name in ("choices", "env")}
+    return Param(**{**data, **lists})
 
 
 def _plain(value: Any) -> Any:

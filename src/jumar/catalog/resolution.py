@@ -1,8 +1,9 @@
 """The one function in which a request becomes what will run.
 
-Each value comes from the last of: the manifest's default, the base preset, the preset of the task,
-the preset of the model, the caller. A preset never adds a key that the model does not have, and a
-base or task preset never sets a value that the model's range does not hold: the default stands.
+Each value comes from the last of: the manifest's default, the environment (for keys that name
+variables), the base preset, the preset of the task, the preset of the model, the caller. A preset
+never adds a key that the model does not have, and a base or task preset never sets a value that the
+model's range does not hold: the default stands.
 None means "not given".
 """
 
@@ -11,9 +12,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+import os
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from jumar.catalog.manifest import Manifest, Param, TaskSpec
 from jumar.catalog.values import accepted
@@ -32,16 +34,19 @@ if TYPE_CHECKING:
     from jumar.contracts.requests import AdapterRef, GenerateRequest, Task
 
 MASK = "***"
+REMOTE: Final = "remote"
+"""The device of models that a server runs."""
 
 
 @dataclass(frozen=True)
 class ResolvedRequest:
-    """A request with every key decided.
+    """A request with every key decided. `backend` is the device string, `remote` for a server's
+    models.
 
     `inputs` has the inputs that were given or have a default, `config` every key of the task's
     spec (None where nobody set one). `origins` says where each config value comes from: `default`,
-    `preset fast`, `model preset fast` or `caller`; `default (…)` where a preset's value was left
-    out.
+    `environment JUMAR_…`, `preset fast`, `model preset fast` or `caller`; `default (…)` where a
+    preset's value was left out.
     """
 
     manifest: Manifest
@@ -61,6 +66,12 @@ class ResolvedRequest:
     def load_config(self) -> dict[str, Any]:
         """The part of `config` that decides what is loaded."""
         return {key: value for key, value in self.config.items() if self.spec.config[key].load}
+
+    @property
+    def operator_keys(self) -> list[str]:
+        """The keys that the caller set and that belong to the operator: a server refuses them."""
+        set_by_caller = (key for key, origin in self.origins.items() if origin == "caller")
+        return [key for key in set_by_caller if self.spec.config[key].operator]
 
     def public_config(self) -> dict[str, Any]:
         """`config` as reports may show it: secrets masked."""
@@ -112,12 +123,12 @@ def examine(
     inputs = {**defaults, **_checked(given["inputs"], spec.inputs, "inputs", what, wrong)}
     wrong += _missing(inputs, spec, wrong)
     caller = _checked(given["config"], spec.config, "config", what, wrong)
-    config, origins = _decided(manifest, request.task, caller, catalog.presets)
+    environ = _from_environment(spec.config.keys() - caller.keys(), spec.config, wrong)
+    config, origins = _decided(manifest, request.task, caller, environ, catalog.presets)
     adapters = tuple(request.adapters or ())
     wrong += _unfit_adapters(adapters, manifest)
-    resolved = ResolvedRequest(
-        manifest, request.task, request.backend, inputs, config, origins, adapters
-    )
+    backend = _backend(manifest, request.backend, wrong)
+    resolved = ResolvedRequest(manifest, request.task, backend, inputs, config, origins, adapters)
     return resolved, wrong
 
 
@@ -138,9 +149,11 @@ def resolve_load(
     }
     wrong: list[InvalidRequest] = []
     caller = _checked(config, known, "config", f"Loading {manifest.id}", wrong)
+    environ = _from_environment(known.keys() - caller.keys(), known, wrong)
+    backend = _backend(manifest, backend, wrong)
     if wrong:
         raise _first_of(wrong)
-    decided, origins = _decided(manifest, task, caller, catalog.presets)
+    decided, origins = _decided(manifest, task, caller, environ, catalog.presets)
     return ResolvedRequest(manifest, task, backend, {}, decided, origins)
 
 
@@ -224,12 +237,34 @@ def _missing(
     ]
 
 
+def _from_environment(
+    keys: Collection[str], known: dict[str, Param], wrong: list[InvalidRequest]
+) -> dict[str, tuple[Any, str]]:
+    """Values and variable names of those keys whose variable is set; a bad one goes to `wrong`."""
+    found = {}
+    for key in sorted(keys):
+        for variable in (name for name in known[key].variables if os.environ.get(name)):
+            try:
+                found[key] = accepted(known[key], os.environ[variable], f"config.{key}"), variable
+            except InvalidRequest as error:
+                said = f"{variable}: {error.message}"
+                wrong.append(InvalidValue(said, hint=error.hint, param=error.param))
+            break
+    return found
+
+
 def _decided(
-    manifest: Manifest, task: str, caller: dict[str, Any], presets: dict[str, Any]
+    manifest: Manifest,
+    task: str,
+    caller: dict[str, Any],
+    environ: dict[str, tuple[Any, str]],
+    presets: dict[str, Any],
 ) -> tuple[dict[str, Any], dict[str, str]]:
     known = manifest.tasks[task].config
     config = {key: param.default for key, param in known.items()}
     origins = dict.fromkeys(known, "default")
+    config.update({key: value for key, (value, _) in environ.items()})
+    origins.update({key: f"environment {variable}" for key, (_, variable) in environ.items()})
     for origin, layer in _layers(manifest, task, caller.get("preset"), presets):
         for key in layer.keys() & known.keys():
             try:
@@ -251,6 +286,17 @@ def _layers(
     yield f"preset {preset}", presets[preset]["base"]
     yield f"preset {preset}", presets[preset]["tasks"].get(task, {})
     yield f"model preset {preset}", manifest.presets.get(preset, {})  # type: ignore[call-overload]
+
+
+def _backend(manifest: Manifest, requested: str, wrong: list[InvalidRequest]) -> str:
+    """The device string to place; `remote` for a model of a server, and for no other."""
+    remote = REMOTE in manifest.backends
+    if remote and requested not in ("auto", REMOTE):
+        said = f"{manifest.id} runs where its server runs, which {requested!r} cannot choose."
+        wrong.append(InvalidValue(said, hint="Leave --backend out.", param="backend"))
+    if not remote and requested == REMOTE:
+        wrong.append(InvalidValue(f"No server runs {manifest.id}.", param="backend"))
+    return REMOTE if remote else requested
 
 
 def _unfit_adapters(

@@ -29,8 +29,8 @@ class Device:
 
     @property
     def label(self) -> str:
-        """`cpu`, or kind and index as torch writes them: `cuda:0`."""
-        return self.kind if self.kind == "cpu" else f"{self.kind}:{self.index}"
+        """`cpu`, `remote`, or kind and index as torch writes them: `cuda:0`."""
+        return self.kind if self.kind in ("cpu", "remote") else f"{self.kind}:{self.index}"
 
     @property
     def shown(self) -> str:

@@ -14,8 +14,10 @@ from jumar.runtime.families.base import Converter, Draft, Family, LoadPlan, Mode
 __all__ = ["Converter", "Draft", "Family", "LoadPlan", "Model", "family_of"]
 
 _BUILT_IN = {
+    "avatar": "jumar.runtime.families.avatar:Avatar",
     "diffusion": "jumar.runtime.families.diffusion:Diffusion",
     "encoder": "jumar.runtime.families.encoder:Encoder",
+    "remote": "jumar.runtime.families.remote:Remote",
     "speech": "jumar.runtime.families.speech:Speech",
     "transcription": "jumar.runtime.families.transcription:Transcription",
 }

@@ -1,0 +1,180 @@
+"""A service that answers with bytes, given out as they arrive.
+
+async with Client(Service("http://127.0.0.1:8091")) as client:
+    async with client.stream("/v1/audio/speech", {"input": "Hello."}) as answer:
+        answer.media_type              # entered when the first bytes are here
+        async for chunk in answer: ...
+
+Until the first byte is here, a connection that fails and 502, 503, 504 are tried again; never
+after it: what was given out cannot be taken back. Leaving the block closes the connection, which
+tells the service to stop.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from jumar.contracts.errors import JumarError, UpstreamFailed
+from jumar.runtime.families.remote.refusals import (
+    TRY_AGAIN,
+    cut_off,
+    not_audio,
+    refusal,
+    unreachable,
+)
+from jumar.runtime.families.remote.service import CONNECT_S, Service
+
+if TYPE_CHECKING:
+    import httpx
+
+# Own lines and not a library's: waiting between two tries has to end when the caller cancels.
+PAUSES_S = (0.25, 1.0)
+"""Before the second and the third try, half to one and a half times as long."""
+_SAID = 1 << 16
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a service answers: iterate over it for the bytes."""
+
+    media_type: str
+    chunks: AsyncIterator[bytes]
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self.chunks
+
+
+class Client:
+    """A pool of connections to one service; use it in `async with`.
+
+    `told` hears, in a sentence, of each try that failed and is made again.
+    """
+
+    def __init__(self, service: Service, told: Callable[[str], None] = lambda _: None) -> None:
+        import httpx
+
+        self._service = service
+        self._told = told
+        key = service.api_key
+        self._http = httpx.AsyncClient(
+            base_url=service.url,
+            headers={} if key is None else {"Authorization": f"Bearer {key}"},
+            timeout=httpx.Timeout(service.silence_s, connect=min(CONNECT_S, service.silence_s)),
+            trust_env=not service.is_local,
+        )
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._http.aclose()
+
+    @asynccontextmanager
+    async def stream(self, route: str, body: Mapping[str, Any]) -> AsyncIterator[Answer]:
+        """POST `body` as JSON; the answer, once its first bytes are here and are no text.
+
+        Raises:
+            InvalidRequest: the service says that the request is wrong, in its own words.
+            UpstreamFailed: it refused, failed, fell silent, or answered something else.
+        """
+        response, first, rest = await self._begun(route, body)
+        try:
+            yield Answer(response.headers.get("content-type", ""), self._chunks(first, rest))
+        finally:
+            await response.aclose()
+
+    async def _begun(
+        self, route: str, body: Mapping[str, Any]
+    ) -> tuple[httpx.Response, bytes, AsyncIterator[bytes]]:
+        import anyio
+
+        for pause in (*PAUSES_S, None):
+            try:
+                return await self._attempt(route, body)
+            except _MayPass as passing:
+                if pause is None:
+                    raise passing.error from passing.__cause__
+                pause *= 0.5 + random.random()
+                self._told(f"{passing.error.message} Tried again after {pause:.1f} s.")
+            await anyio.sleep(pause)
+        raise AssertionError("the last pause is None")
+
+    async def _attempt(
+        self, route: str, body: Mapping[str, Any]
+    ) -> tuple[httpx.Response, bytes, AsyncIterator[bytes]]:
+        import httpx
+
+        try:
+            request = self._http.build_request("POST", route, json=dict(body))
+            response = await self._http.send(request, stream=True)
+            try:
+                rest = response.aiter_bytes()
+                if response.status_code != 200:
+                    said = await _text(b"", rest)
+                    raise _maybe_passing(
+                        refusal(self._service, response.status_code, said), response.status_code
+                    )
+                first = await anext(rest, b"")
+                if _is_text(first, response.headers.get("content-type", "")):
+                    raise not_audio(self._service, await _text(first, rest))
+                return response, first, rest
+            except BaseException:
+                await response.aclose()
+                raise
+        except httpx.HTTPError as error:
+            failed = unreachable(self._service, error)
+            # A request that is slow may be at work; one whose connection broke is not.
+            passing = isinstance(error, (httpx.NetworkError, httpx.ConnectTimeout))
+            if passing or isinstance(error, httpx.RemoteProtocolError):
+                raise _MayPass(failed) from error
+            raise failed from error
+
+    async def _chunks(self, first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        import httpx
+
+        yield first
+        try:
+            async for chunk in rest:
+                yield chunk
+        except httpx.HTTPError as error:
+            raise cut_off(self._service, error) from error
+
+
+class _MayPass(Exception):
+    """A failure that may be over soon."""
+
+    def __init__(self, error: UpstreamFailed) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def _maybe_passing(error: JumarError, status: int) -> Exception:
+    return _MayPass(error) if isinstance(error, UpstreamFailed) and status in TRY_AGAIN else error
+
+
+async def _text(first: bytes, rest: AsyncIterator[bytes]) -> str:
+    """The beginning of a text, as far as it can matter."""
+    said = first
+    async for chunk in rest:
+        said += chunk
+        if len(said) > _SAID:
+            break
+    return said[:_SAID].decode("utf-8", "replace")
+
+
+def _is_text(first: bytes, media_type: str) -> bool:
+    """Nothing, JSON or a page, whatever it calls itself. No sound begins with such 32 bytes."""
+    if media_type.startswith(("application/json", "text/")):
+        return True
+    head = first.lstrip()[:32]
+    return not first or (head[:1] in (b"{", b"<") and head.isascii() and b"\0" not in head)

@@ -1,0 +1,88 @@
+"""What went wrong with a service, in its own words where it has some."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from jumar.contracts.errors import InvalidRequest, JumarError, UpstreamFailed
+from jumar.runtime.families.remote.service import CONNECT_S, Service
+
+if TYPE_CHECKING:
+    import httpx
+
+CALLERS = (400, 413, 422)
+"""Statuses that say: the request is wrong."""
+TRY_AGAIN = (502, 503, 504)
+"""Statuses of a service that is not there at the moment."""
+
+_HINTS = {
+    401: "It wants a key: api_key.",
+    403: "The key (api_key) does not allow this there.",
+    404: "Is server_url right, and is upstream_model the name of a model there?",
+    429: "It has too much to do: try again later.",
+}
+_SHOWN = 500
+
+
+def refusal(service: Service, status: int, text: str) -> JumarError:
+    """What a status other than 200 means: the caller's fault, or the service's."""
+    said = message_of(text) or "nothing else"
+    if status in CALLERS:
+        return InvalidRequest(f"{service.url} refuses the request ({status}): {said}")
+    return UpstreamFailed(f"{service.url} answered {status}: {said}", hint=_HINTS.get(status))
+
+
+def not_audio(service: Service, text: str) -> UpstreamFailed:
+    """A 200 whose body is empty, or a text."""
+    if not text.strip():
+        return UpstreamFailed(f"{service.url} answered 200 and nothing else.")
+    return UpstreamFailed(
+        f"{service.url} answered 200 with a text and no audio: {message_of(text)}"
+    )
+
+
+def unreachable(service: Service, error: httpx.HTTPError) -> UpstreamFailed:
+    """No answer at all."""
+    import httpx
+
+    hint = "Does it run there, and is server_url right?"
+    if isinstance(error, httpx.ConnectTimeout):
+        return UpstreamFailed(f"{service.url} was not reached within {CONNECT_S:g} s.", hint=hint)
+    if isinstance(error, httpx.TimeoutException):
+        return UpstreamFailed(
+            f"{service.url} was silent for {service.silence_s:g} s.",
+            hint="heartbeat is the longest silence.",
+        )
+    if isinstance(error, httpx.ConnectError):
+        return UpstreamFailed(f"{service.url} cannot be reached.", hint=hint)
+    return UpstreamFailed(f"{service.url} did not answer.", hint=hint)
+
+
+def cut_off(service: Service, error: httpx.HTTPError) -> UpstreamFailed:
+    """An answer that ended before its end."""
+    import httpx
+
+    if isinstance(error, httpx.TimeoutException):
+        return unreachable(service, error)
+    return UpstreamFailed(f"{service.url} ended its answer before its end.")
+
+
+def message_of(text: str) -> str:
+    """The message in an error body: OpenAI's, vLLM's older one, FastAPI's, or the text itself."""
+    try:
+        said = _said(json.loads(text))
+    except (ValueError, RecursionError):
+        said = text
+    said = " ".join(said.split())
+    return said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
+
+
+def _said(body: Any) -> str:
+    if isinstance(body, dict):
+        for key in ("error", "message", "detail", "msg"):
+            if body.get(key):
+                return _said(body[key])
+    if isinstance(body, list) and body:
+        return "; ".join(_said(one) for one in body)
+    return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
