@@ -106,7 +106,7 @@ def may_be_accelerator(requested: str) -> bool:
     kind, _ = parse(requested, accelerators())
     if kind == "auto":
         return any(Path(node).exists() for node in DRIVER_NODES)
-    return kind != "cpu"
+    return kind not in ("cpu", Remote.kind)
 
 
 def _pick(requested: str, devices: list[Device], index: str | None) -> tuple[Device, str]:

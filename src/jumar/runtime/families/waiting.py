@@ -6,19 +6,16 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TypeVar
 
-from jumar.runtime.run import Run
-
 _T = TypeVar("_T")
 _LOOK_S = 0.2
 
 
-def until_done(work: Future[_T], run: Run, look: Callable[[], None]) -> _T:
-    """The result of `work`. Five times a second `look` is called and the run asked whether to stop.
+def until_done(work: Future[_T], look: Callable[[], None]) -> _T:
+    """The result of `work`; `look` is called five times a second until it is there.
 
-    Raises:
-        Cancelled, DeadlineExceeded: the work then still goes on; whoever started it ends it.
+    `look` calls `run.step`, which also says that this process is alive to whoever watches it. What
+    it raises (Cancelled, DeadlineExceeded) leaves the work going on: who started it has to end it.
     """
     while not wait([work], timeout=_LOOK_S).done:
         look()
-        run.check()
     return work.result()

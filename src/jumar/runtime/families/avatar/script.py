@@ -96,8 +96,8 @@ class Script:
             ThreadPoolExecutor(1) as thread,
             Command(argv, env=environ, cwd=self._checkout.folder) as command,
         ):
-            ended = thread.submit(command.wait, heartbeat=run.config["heartbeat"])
-            outcome = until_done(ended, run, _progress(run, command.output, self._options))
+            ended = thread.submit(command.wait, heartbeat=run.config["idle_timeout"])
+            outcome = until_done(ended, _progress(run, command.output, self._options))
         if not isinstance(outcome, Returned):
             raise self._failed(outcome)
         written: Output = outcome.value
@@ -151,22 +151,20 @@ def _plain(value: Any) -> Any:
 def _progress(
     run: Run, output: Callable[[], Output], options: Mapping[str, Any]
 ) -> Callable[[], None]:
-    """Tell the run of each new step that the script writes of: the manifest's pattern (counted
-    from 0), else the last `n/m`."""
+    """Tell the run of the steps that the script writes of: the manifest's pattern, which counts
+    from 0, else the last `n/m`. The report keeps each once."""
     pattern = options.get("progress")
-    told: list[tuple[int, int | None]] = []
+    last: tuple[int, int | None] = (0, None)
 
     def look() -> None:
-        text = "\n".join(_lines(output()))
+        nonlocal last
+        step, text = last, "\n".join(_lines(output()))
         if pattern and (numbers := re.findall(pattern, text)):
-            step: tuple[int, int | None] = (int(numbers[-1]) + 1, None)
+            step = (int(numbers[-1]) + 1, None)
         elif pairs := _STEP.findall(text):
             step = (int(pairs[-1][0]), int(pairs[-1][1]))
-        else:
-            return
-        if told[-1:] != [step]:
-            told.append(step)
-            run.step(*step)
+        new, last = step != last, step
+        run.step(*step, kept=new)
 
     return look
 

@@ -52,7 +52,7 @@ def unreachable(service: Service, error: httpx.HTTPError) -> UpstreamFailed:
     if isinstance(error, httpx.TimeoutException):
         return UpstreamFailed(
             f"{service.url} was silent for {service.silence_s:g} s.",
-            hint="heartbeat is the longest silence.",
+            hint="idle_timeout is the longest silence.",
         )
     if isinstance(error, httpx.ConnectError):
         return UpstreamFailed(f"{service.url} cannot be reached.", hint=hint)

@@ -40,16 +40,18 @@ class Speech:
         """
         from anyio.from_thread import start_blocking_portal
 
-        service = replace(self._service, silence_s=run.config["heartbeat"])
+        service = replace(self._service, silence_s=run.config["idle_timeout"])
         body = body_of(self._options["fields"], {**run.inputs, **run.config})
         data, told = bytearray(), list[str]()
+
+        def received() -> None:
+            run.step(len(data), kept=False, unit="bytes")
+
         with run.stage("generate"):
             try:
                 with start_blocking_portal() as loop:
                     asked = loop.start_task_soon(self._ask, service, body, data, told.append)
-                    media_type = until_done(
-                        asked, run, lambda: run.step(len(data), kept=False, unit="bytes")
-                    )
+                    media_type = until_done(asked, received)
             finally:
                 for sentence in told:
                     run.warn(sentence)
