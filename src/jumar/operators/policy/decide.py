@@ -1,0 +1,255 @@
+"""From policy, catalogue, machine and evidence to one implementation for each operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from jumar.contracts.errors import InvalidValue, OperatorUnavailable, did_you_mean
+from jumar.operators.base import Override
+from jumar.operators.policy.base import BUILT_IN, BUILT_IN_ORDER, PROVIDERS, REFERENCE, Rule
+from jumar.operators.policy.conditions import all_hold
+
+if TYPE_CHECKING:
+    from jumar.evidence import Quarantine
+    from jumar.operators.catalogue.base import Catalogue
+    from jumar.operators.policy.base import Key, Policy
+
+Effect = Literal["order", "require", "excluded", "lifted", "idle", "chosen"]
+"""What a line did: it gave the order or the requirement, took an implementation out, was overruled
+by a later requirement, did not apply here, or decided."""
+
+
+class Step(NamedTuple):
+    """One line on the way to a decision. `implementation` is None where it speaks of several."""
+
+    effect: Effect
+    implementation: str | None
+    reason: str
+    origin: str
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({self.origin})"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Which implementation computes an operator; `line` decided, `steps` is the whole way."""
+
+    operator: str
+    implementation: str
+    line: Step
+    steps: tuple[Step, ...]
+
+    @property
+    def override(self) -> Override:
+        """As the lab names it."""
+        return Override(self.operator, self.implementation)
+
+
+class _Resolved(NamedTuple):
+    """A rule with its names looked up (None: every operator) and its conditions answered."""
+
+    layer: int
+    rule: Rule
+    names: frozenset[str] | None
+    holds: bool | None
+
+    def about(self, operator: str) -> bool:
+        return self.names is None or operator in self.names
+
+
+def resolve(
+    policy: Policy,
+    catalogue: Catalogue,
+    fingerprint: Mapping[str, str],
+    quarantine: Quarantine,
+) -> Decisions:
+    """Look all names up, answer all conditions, and see that what is required can be had.
+
+    Raises:
+        InvalidValue: a rule names no operator or provider, or an order leaves the reference out
+            though the policy is not strict; says which line.
+        OperatorUnavailable: a required implementation is denied, in quarantine, or not here.
+    """
+    decisions = Decisions(policy, catalogue, fingerprint, quarantine)
+    decisions.check_orders()
+    for name in decisions.required():
+        decisions.decide(name)
+    return decisions
+
+
+class Decisions:
+    """Decisions are made one by one, when they are asked for, from what `resolve` looked up."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        catalogue: Catalogue,
+        fingerprint: Mapping[str, str],
+        quarantine: Quarantine,
+    ) -> None:
+        self.policy = policy
+        self.catalogue = catalogue
+        self.quarantine = quarantine
+        known = {*PROVIDERS, *catalogue.providers}
+        self._rules: dict[Key, list[_Resolved]] = {
+            key: [
+                _Resolved(
+                    layer, rule, names_of(rule, catalogue, known), all_hold(rule.when, fingerprint)
+                )
+                for layer, rule in policy.rules(key)
+            ]
+            for key in ("order", "deny", "require")
+        }
+
+    def check_orders(self) -> None:
+        """See that every order has the reference in it, or that the policy is strict."""
+        for _, rule, *_ in self._rules["order"]:
+            if REFERENCE not in rule.providers and not self.policy.strict.on:
+                raise InvalidValue(
+                    f"{rule.origin}: the order of {rule.subject} leaves the reference out.",
+                    hint="Add reference at its end, or set strict: true.",
+                    param="order",
+                )
+
+    def required(self) -> list[str]:
+        """The operators that some applying rule requires of a provider, by name."""
+        applying = [one for one in self._rules["require"] if one.holds]
+        return sorted({name for one in applying for name in one.names or self.catalogue.operators})
+
+    def decide(self, operator: str, *, shape_class: str = "*", dtype: str = "*") -> Decision:
+        """Who computes an operator, for any shape and dtype or for one class of them.
+
+        Raises:
+            InvalidValue: there is no such operator.
+            OperatorUnavailable: nothing is left; says why each candidate was excluded.
+        """
+        name = self.catalogue.operator(operator).name
+        here = self.candidates(name)
+        required, idle = self._last("require", name)
+        chosen_by, more_idle = (required, ()) if required else self._last("order", name)
+        order = chosen_by.rule.providers if chosen_by else BUILT_IN_ORDER
+        steps = [*idle, *more_idle, _opening(chosen_by)]
+        left = []
+        for provider in dict.fromkeys([*order, *here]):
+            told = self._standing(name, provider, order, here, required, shape_class, dtype)
+            steps += told
+            if not any(step.effect == "excluded" for step in told):
+                left.append(provider)
+        if not left:
+            raise _nothing_left(name, steps)
+        line = Step("chosen", left[0], f"computes {name}", _origin_of(chosen_by))
+        return Decision(name, left[0], line, (*steps, line))
+
+    def candidates(self, operator: str) -> tuple[str, ...]:
+        """The providers that have an implementation here.
+
+        torch's dispatcher has a `device` for all but layer operators; the reference has them all.
+        """
+        dispatched = self.catalogue.operators[operator].kind in ("aten", "library")
+        own = [one.provider for one in self.catalogue.implementing([operator])]
+        return tuple(dict.fromkeys([*(["device"] if dispatched else []), *own, REFERENCE]))
+
+    def _last(self, key: Key, operator: str) -> tuple[_Resolved | None, tuple[Step, ...]]:
+        """The rule that decides, and those about the operator whose conditions do not hold."""
+        about = [one for one in self._rules[key] if one.about(operator)]
+        applying = [one for one in about if one.holds]
+        idle = (_idle(one) for one in about if not one.holds)
+        return (applying[-1] if applying else None), tuple(idle)
+
+    def _standing(
+        self,
+        operator: str,
+        provider: str,
+        order: tuple[str, ...],
+        here: tuple[str, ...],
+        required: _Resolved | None,
+        shape_class: str,
+        dtype: str,
+    ) -> list[Step]:
+        """All that is said of one candidate."""
+        steps = []
+        if provider not in here:
+            steps.append(Step("excluded", provider, "has no implementation here", "catalogue"))
+        if provider not in order:
+            steps.append(Step("excluded", provider, "is not in the order", "order"))
+        for one in self._rules["deny"]:
+            if provider in one.rule.providers and one.about(operator):
+                steps.append(_denial(one, provider, required))
+        found = self.quarantine.deny(operator, provider, shape_class=shape_class, dtype=dtype)
+        if found is not None:
+            where = f"evidence {found.id}"
+            steps.append(Step("excluded", provider, f"in quarantine: {found.verdict}", where))
+        return steps
+
+
+def names_of(rule: Rule, catalogue: Catalogue, providers: Iterable[str]) -> frozenset[str] | None:
+    """The operators that a rule speaks of; None for every one.
+
+    Raises:
+        InvalidValue: a name that means nothing here, with the nearest that do.
+    """
+    known = set(providers)
+    for provider in rule.providers:
+        if provider not in known:
+            hint = did_you_mean(provider, known)
+            message = f"{rule.origin}: there is no provider {str(provider)!r}."
+            raise InvalidValue(message, hint=hint, param="providers")
+    if not rule.operators and not rule.families:
+        return None
+    names = set()
+    for name in rule.operators:
+        try:
+            names.add(catalogue.operator(str(name)).name)
+        except InvalidValue as error:
+            message = f"{rule.origin}: {error.message}"
+            raise InvalidValue(message, hint=error.hint, param="operators") from error
+    for family in rule.families:
+        members = catalogue.family(str(family))
+        if not members:
+            unknown = catalogue.unknown(str(family))
+            message = f"{rule.origin}: there is no family {str(family)!r}."
+            raise InvalidValue(message, hint=unknown.hint, param="families")
+        names.update(one.name for one in members)
+    return frozenset(names)
+
+
+def _opening(chosen_by: _Resolved | None) -> Step:
+    if chosen_by is None:
+        return Step("order", None, f"order: {', '.join(BUILT_IN_ORDER)}", str(BUILT_IN))
+    rule = chosen_by.rule
+    return Step("require" if rule.key == "require" else "order", None, str(rule), str(rule.origin))
+
+
+def _origin_of(chosen_by: _Resolved | None) -> str:
+    return str(chosen_by.rule.origin if chosen_by else BUILT_IN)
+
+
+def _idle(one: _Resolved) -> Step:
+    known = "does not hold here" if one.holds is False else "is not known here"
+    when = ", ".join(map(str, one.rule.when))
+    return Step("idle", None, f"{one.rule}: {when} {known}", str(one.rule.origin))
+
+
+def _denial(one: _Resolved, provider: str, required: _Resolved | None) -> Step:
+    """A deny holds where its conditions are not known: it is there to be safe."""
+    rule, when = one.rule, ", ".join(map(str, one.rule.when))
+    if one.holds is False:
+        return Step("idle", provider, f"denied only for {when}", str(rule.origin))
+    if required is not None and required.layer > one.layer:
+        return Step("lifted", provider, f"denied, and required by {required.rule.origin}",
+                    str(rule.origin))  # fmt: skip
+    why = f": {rule.because}" if rule.because else ""
+    doubt = "" if one.holds else f" ({when}: not known here)"
+    return Step("excluded", provider, f"denied{doubt}{why}", str(rule.origin))
+
+
+def _nothing_left(operator: str, steps: Iterable[Step]) -> OperatorUnavailable:
+    said = [f"{one.implementation} {one}" for one in steps if one.effect == "excluded"]
+    return OperatorUnavailable(
+        f"No implementation of {operator} is left: {'; '.join(said)}.",
+        hint=f"jumar operators explain {operator}",
+        param="operators",
+    )

@@ -1,0 +1,79 @@
+"""Which line decides about an operator here, for one shape and dtype or for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from jumar.contracts.errors import DeviceUnavailable, InvalidValue
+from jumar.operators.policy.decide import Decision, Decisions, resolve
+from jumar.operators.policy.files import effective
+
+if TYPE_CHECKING:
+    from jumar.operators.catalogue.base import Catalogue
+
+DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+"""Short names of dtypes, as torch writes them."""
+
+
+def explain(
+    operator: str,
+    catalogue: Catalogue,
+    *,
+    device: str = "cpu",
+    shape: str | None = None,
+    dtype: str | None = None,
+    assumed: Mapping[str, str] | None = None,
+) -> Decision:
+    """The decision about an operator, with every line on the way to it.
+
+    `shape` is `2x8`, or `2x8,8` for several tensors. `assumed` replaces entries of the device's
+    fingerprint; with it the device need not be here.
+
+    Raises:
+        InvalidValue: an operator, a device or a shape that cannot be.
+        OperatorUnavailable: nothing is left; says why.
+    """
+    from jumar.evidence import shape_class
+
+    decisions = in_force(device, catalogue, assumed=assumed)
+    classes = "*" if shape is None else shape_class(_shapes(shape))
+    return decisions.decide(
+        operator, shape_class=classes, dtype=DTYPES.get(dtype or "*", dtype or "*")
+    )
+
+
+def in_force(
+    device: str, catalogue: Catalogue, *, assumed: Mapping[str, str] | None = None
+) -> Decisions:
+    """The decisions of the policy in force, the quarantine, and a device by name.
+
+    Raises:
+        DeviceUnavailable: the device is not here and nothing is assumed of it.
+    """
+    from jumar.devices.select import accelerators, parse
+    from jumar.evidence import Store, quarantine
+
+    kinds = accelerators()
+    kind, _ = parse(device, kinds)
+    accelerator = kinds["cpu" if kind == "auto" else kind]
+    fingerprint = dict(assumed or {})
+    reason = accelerator.unavailable()
+    if reason is None:
+        there = {"device_class": accelerator.device_class(), **accelerator.fingerprint()}
+        fingerprint = there | fingerprint
+    elif not fingerprint:
+        raise DeviceUnavailable(
+            f"{device} cannot be used here: {reason}.",
+            hint="Say what is to be assumed of it: --assume cann=8.5.0",
+            param="device",
+        )
+    rules = quarantine(Store(), fingerprint)
+    return resolve(effective(accelerator.kind), catalogue, fingerprint, rules)
+
+
+def _shapes(text: str) -> list[list[int]]:
+    try:
+        return [[int(size) for size in one.split("x") if size] for one in text.split(",")]
+    except ValueError as error:
+        raise InvalidValue(f"{text!r} is no shape such as 2x8 or 2x8,8.", param="shape") from error

@@ -1,0 +1,55 @@
+"""Lint: does each line of a policy or a peer's list do what its writer thinks?
+
+Every name is looked up in a catalogue, that is, in what some version of the libraries really
+registers; which one is part of the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jumar.contracts.errors import InvalidRequest
+from jumar.operators.policy.base import Layer
+from jumar.operators.policy.lint import configs, names, policies
+from jumar.operators.policy.lint.base import CODES, Finding, Severity
+from jumar.operators.policy.peers import Config, Listing, open_file
+
+if TYPE_CHECKING:
+    from jumar.operators.catalogue.base import Catalogue
+
+__all__ = ["CODES", "Finding", "Severity", "lint"]
+
+
+def lint(path: Path, catalogue: Catalogue) -> list[Finding]:
+    """The findings of one file, by line; a file that cannot be read is one finding."""
+    try:
+        found = open_file(path)
+    except InvalidRequest as error:
+        message = f"{error.message} {error.hint or ''}".strip()
+        return [Finding("not-read", path.name, 0, path.name, message)]
+    return sorted(_check(found, catalogue), key=lambda one: (one.line, one.code))
+
+
+def _check(found: Layer | Config | Sequence[Listing], catalogue: Catalogue) -> Iterator[Finding]:
+    if isinstance(found, Layer):
+        yield from policies.check(found, catalogue)
+    elif isinstance(found, Config):
+        yield from configs.check(found, catalogue)
+    else:
+        yield from _listings(found, catalogue)
+
+
+def _listings(found: Sequence[Listing], catalogue: Catalogue) -> Iterator[Finding]:
+    for listing in found:
+        if listing.unread:
+            yield Finding("not-read", listing.place, listing.line, listing.kind, listing.unread)
+        covers = listing.kind == "exclude"
+        given = names.NameList(listing.place, listing.entries, covers=covers)
+        yield from names.check(given, catalogue)
+    kinds = {listing.kind for listing in found if listing.entries}
+    if len(kinds) == 2:
+        last = found[-1]
+        message = "names are listed to leave out and to take in: each call takes one of the two"
+        yield Finding("both-lists", last.place, last.line, "include, exclude", message)

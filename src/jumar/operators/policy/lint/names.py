@@ -1,0 +1,130 @@
+"""Lists of FlagGems' function names, held against the functions that it registers.
+
+FlagGems leaves an implementation out where the `__name__` of its Python function stands in the
+list: no alias, no pattern, no overload (`runtime/op_registrar.py`, `config_filter`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jumar.operators.policy.lint.base import Finding
+from jumar.operators.policy.located import Text, line_of
+
+if TYPE_CHECKING:
+    from jumar.operators.catalogue.base import Catalogue, Implementation
+
+PROVIDER = "flag_gems"
+
+
+@dataclass(frozen=True)
+class NameList:
+    """One list of a file. `covers` is false for a list of what stays on."""
+
+    place: str
+    entries: Sequence[Text]
+    covers: bool = True
+    vendor: str | None = None
+
+    def finding(self, code: str, entry: str, message: str, nearest: Sequence[str] = (),
+                fix: str = "") -> Finding:  # fmt: skip
+        """A finding about one entry."""
+        return Finding(
+            code, self.place, line_of(entry), str(entry), message, tuple(map(str, nearest)), fix
+        )
+
+
+def check(names: NameList, catalogue: Catalogue) -> Iterator[Finding]:
+    """Entries that are dead, stand twice, or do less than they seem to."""
+    live = catalogue.functions(PROVIDER)
+    yield from duplicates(names)
+    once = {str(entry): entry for entry in reversed(names.entries)}
+    once = dict(reversed(once.items()))
+    yield from (dead(names, entry, catalogue) for name, entry in once.items() if name not in live)
+    if not names.covers:
+        return
+    yield from _partial(names, once, catalogue)
+    yield from _reentering(names, once, catalogue)
+    off = catalogue.unused.get(PROVIDER, {}).get(names.vendor or "", ())
+    for name, entry in once.items():
+        if name in off and name in live:
+            message = f"FlagGems leaves it out on {names.vendor} by itself"
+            yield names.finding("already-off", entry, message)
+
+
+def duplicates(names: NameList) -> Iterator[Finding]:
+    """Entries that stood before."""
+    first: dict[str, Text] = {}
+    for entry in names.entries:
+        if str(entry) in first:
+            message = f"stands in line {line_of(first[entry])} already"
+            yield names.finding("duplicate", entry, message)
+        first.setdefault(str(entry), entry)
+
+
+def dead(names: NameList, entry: str, catalogue: Catalogue) -> Finding:
+    """An entry that is no function's name: what was meant, as far as names can tell."""
+    known = catalogue.named(entry).operators or catalogue.family(entry.strip("_"))
+    found = catalogue.implementing([one.name for one in known], PROVIDER)
+    if meant := sorted({one.function for one in found}):
+        message = "is an operator's name; FlagGems' lists match the names of its functions"
+        return names.finding("dead-entry", entry, message, meant, f"write {', '.join(meant)}")
+    nearest = catalogue.nearest(entry, provider=PROVIDER)
+    if known:
+        message = "FlagGems has no implementation of that operator: nothing is switched off"
+        return names.finding("dead-entry", entry, message, nearest, "remove it")
+    message = "is no function that FlagGems registers"
+    fix = f"write {nearest[0]}, or remove it" if nearest else "remove it"
+    return names.finding("dead-entry", entry, message, nearest, fix)
+
+
+def _partial(names: NameList, once: dict[str, Text], catalogue: Catalogue) -> Iterator[Finding]:
+    """For each family, at its first entry: the functions that are not in the list."""
+    live = catalogue.functions(PROVIDER)
+    told: set[str] = set()
+    for name, entry in once.items():
+        families = {catalogue.operators[one.operator].family for one in live.get(name, ())} - told
+        told |= families
+        members = [one.name for family in families for one in catalogue.family(family)]
+        left = [
+            one for one in catalogue.implementing(members, PROVIDER) if one.function not in once
+        ]
+        if left:
+            functions = sorted({one.function for one in left})
+            message = f"FlagGems goes on computing {_listed(left)}"
+            fix = f"add {', '.join(functions)}"
+            yield names.finding("partial-cover", entry, message, functions, fix)
+
+
+def _reentering(names: NameList, once: dict[str, Text], catalogue: Catalogue) -> Iterator[Finding]:
+    """Entries whose other implementation calls operators that FlagGems still computes."""
+    live = catalogue.functions(PROVIDER)
+    for name, entry in once.items():
+        operators = sorted({one.operator for one in live.get(name, ())})
+        found = list(reentered(operators, lambda one: one.function in once, catalogue))
+        if found:
+            left = [one for _, computed in found for one in computed]
+            functions = sorted({one.function for one in left})
+            message = (
+                f"without FlagGems' own, {found[0][0]} may be made of {_listed(left)}, which"
+                " FlagGems computes"
+            )
+            fix = f"add {', '.join(functions)}"
+            yield names.finding("re-enters", entry, message, functions, fix)
+
+
+def reentered(
+    operators: Sequence[str], off: Callable[[Implementation], bool], catalogue: Catalogue
+) -> Iterator[tuple[str, tuple[Implementation, ...]]]:
+    """The operators that call others through the dispatcher which FlagGems computes."""
+    for operator in operators:
+        called = [one.operator for one in catalogue.reenters(operator) or ()]
+        computed = catalogue.implementing(called, PROVIDER)
+        if left := tuple(one for one in computed if not off(one) and one.operator != operator):
+            yield operator, left
+
+
+def _listed(found: Sequence[Implementation]) -> str:
+    return ", ".join(sorted({one.operator for one in found}))

@@ -1,0 +1,99 @@
+"""Jumar's own policies: names looked up, orders, and denials that do less than they seem to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from jumar.contracts.errors import InvalidValue
+from jumar.operators.policy.base import PROVIDERS, REFERENCE, Layer, Rule
+from jumar.operators.policy.decide import names_of
+from jumar.operators.policy.lint.base import Finding
+from jumar.operators.policy.lint.names import PROVIDER, reentered
+
+if TYPE_CHECKING:
+    from jumar.operators.catalogue.base import Catalogue
+
+Spoken = list[tuple[Rule, frozenset[str]]]
+"""Rules with the operators that they speak of."""
+
+
+def check(layer: Layer, catalogue: Catalogue) -> Iterator[Finding]:
+    """All rules of a file, against a catalogue."""
+    spoken: Spoken = []
+    for rule in layer.rules:
+        try:
+            names = names_of(rule, catalogue, {*PROVIDERS, *catalogue.providers})
+        except InvalidValue as error:
+            message = error.message.removeprefix(f"{rule.origin}: ")
+            yield _finding("unknown-name", rule, message, fix=error.hint or "")
+            continue
+        spoken.append((rule, frozenset(catalogue.operators) if names is None else names))
+    for rule, names in spoken:
+        yield from _of_rule(rule, names, layer, catalogue)
+    denials = [(rule, names) for rule, names in spoken if rule.key == "deny"]
+    yield from _duplicates(spoken)
+    yield from _partial(denials, catalogue)
+    yield from _reentering(denials, catalogue)
+
+
+def _of_rule(
+    rule: Rule, names: frozenset[str], layer: Layer, catalogue: Catalogue
+) -> Iterator[Finding]:
+    strict = layer.strict is not None and layer.strict.on
+    if rule.key == "order":
+        if REFERENCE not in rule.providers and not strict:
+            yield _finding("no-fallback", rule, "leaves the reference out", fix="add reference")
+        return
+    if not rule.because and not rule.sources:
+        yield _finding("no-source", rule, "has neither because nor source")
+    for provider in rule.providers:
+        if provider in catalogue.providers and not catalogue.implementing(names, provider):
+            yield _finding("dead-entry", rule, f"{provider} has no implementation of it")
+
+
+def _duplicates(spoken: Spoken) -> Iterator[Finding]:
+    first: dict[object, Rule] = {}
+    for rule, names in spoken:
+        about = (rule.key, names, rule.when, rule.providers if rule.key == "deny" else ())
+        if about in first:
+            yield _finding("duplicate", rule, f"line {first[about].origin.line} says it already")
+        first.setdefault(about, rule)
+
+
+def _partial(denials: Spoken, catalogue: Catalogue) -> Iterator[Finding]:
+    for rule, names in denials:
+        if not rule.operators:
+            continue
+        for provider in rule.providers:
+            off = _denied(denials, provider)
+            families = {catalogue.operators[name].family for name in names}
+            members = {one.name for family in families for one in catalogue.family(family)}
+            computed = {one.operator for one in catalogue.implementing(members - off, provider)}
+            if computed:
+                left = ", ".join(sorted(computed))
+                fix = f"write families: [{', '.join(sorted(families))}]"
+                yield _finding("partial-cover", rule, f"{provider} goes on computing {left}",
+                               fix=fix)  # fmt: skip
+
+
+def _reentering(denials: Spoken, catalogue: Catalogue) -> Iterator[Finding]:
+    off = _denied(denials, PROVIDER)
+    for rule, names in denials:
+        if PROVIDER not in rule.providers:
+            continue
+        computed = {one.operator for one in catalogue.implementing(names, PROVIDER)}
+        for operator, left in reentered(
+            sorted(computed), lambda one: one.operator in off, catalogue
+        ):
+            calls = ", ".join(sorted({one.operator for one in left}))
+            message = f"without it, {operator} may be made of {calls}, which {PROVIDER} computes"
+            yield _finding("re-enters", rule, message, fix=f"deny {calls} too")
+
+
+def _denied(denials: Spoken, provider: str) -> set[str]:
+    return {name for rule, names in denials if provider in rule.providers for name in names}
+
+
+def _finding(code: str, rule: Rule, message: str, *, fix: str = "") -> Finding:
+    return Finding(code, rule.origin.place, rule.origin.line, str(rule), message, (), fix)
