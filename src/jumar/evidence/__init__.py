@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jumar.evidence.quarantine import Quarantine, quarantine
+    from jumar.evidence.rules import Expired, Quarantine, quarantine
     from jumar.evidence.records import BAD, KINDS, Evidence, Kind, Subject, Verdict, shape_class
     from jumar.evidence.store import Store
 
@@ -19,6 +19,7 @@ __all__ = [
     "BAD",
     "KINDS",
     "Evidence",
+    "Expired",
     "Kind",
     "Quarantine",
     "Store",
@@ -28,7 +29,7 @@ __all__ = [
     "shape_class",
 ]
 
-_HOMES = {"Quarantine": "quarantine", "quarantine": "quarantine", "Store": "store"}
+_HOMES = {"Expired": "rules", "Quarantine": "rules", "quarantine": "rules", "Store": "store"}
 
 
 def __getattr__(name: str) -> object:
