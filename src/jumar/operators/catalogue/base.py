@@ -26,6 +26,8 @@ Kind = Literal["aten", "library", "layer", "ir"]
 """`aten`: torch's own; `library`: another namespace of its dispatcher (`npu::`); `layer`: an
 operator of whole layers; `ir`: vLLM's intermediate representation."""
 
+_KINDS: dict[str, Kind] = {"aten": "aten", "vllm_ir": "ir"}
+
 KnownBy = Literal["run", "decomposition"]
 """`run`: seen while it ran on the CPU; `decomposition`: torch's Python decomposition of it, which
 compilers and some backends use in place of a kernel."""
@@ -48,10 +50,17 @@ class Operator:
     """
 
     name: str
-    kind: Kind
     family: str
     keys: tuple[str, ...] = ()
     schema: str = ""
+
+    @property
+    def kind(self) -> Kind:
+        """As the name tells it."""
+        namespace, separator, _ = self.name.partition("::")
+        if not separator:
+            return "layer"
+        return _KINDS.get(namespace, "library")
 
     @property
     def composite(self) -> bool:
@@ -66,20 +75,21 @@ class Operator:
     def kernel_for(self, key: str) -> str | None:
         """The dispatch key whose kernel a backend gets; None where it has none (but a fallback).
 
-        >>> Operator("aten::mm", "aten", "mm", ("CPU",)).kernel_for("CPU")
-        'CPU'
+        >>> relu6 = Operator("aten::relu6", "relu6", ("CompositeImplicitAutograd",))
+        >>> relu6.kernel_for("PrivateUse1")
+        'CompositeImplicitAutograd'
         """
         return next((one for one in (key, *BACKEND_RULE) if one in self.keys), None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Implementation:
     """A provider's function for an operator.
 
-    `function` is the name by which the provider's own lists mean it: for FlagGems the Python
-    function's `__name__`. `key` is the dispatch key it is registered for, `layer` for a layer
-    operator. `origin` says where this is known from: `registrar`, a place in a library's source.
-    `condition` is the Python expression that the registration depends on.
+    `function` is the name by which the provider's own lists mean it, for FlagGems the Python
+    function's `__name__`; empty where the provider has no such names. `key` is the dispatch key it
+    is registered for, `layer` or `ir` where the dispatcher does not know it. `origin` is the place
+    in a library's source. `condition` is the Python expression that the registration depends on.
     """
 
     operator: str
@@ -115,7 +125,8 @@ class Catalogue:
     """The operators and implementations of one environment, with the versions they come from.
 
     `unused` holds, by provider and vendor, the functions that the provider itself leaves out there.
-    `reentries` holds what was recorded; `reenters` finds the rest out.
+    `reentries` holds what is known of calls between operators; `reenters` finds more out. `live` is
+    true of the environment of this process.
     """
 
     versions: Mapping[str, str]
@@ -123,6 +134,7 @@ class Catalogue:
     implementations: tuple[Implementation, ...] = ()
     unused: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     reentries: Mapping[str, tuple[Reentry, ...]] = field(default_factory=dict)
+    live: bool = False
 
     def operator(self, name: str) -> Operator:
         """The operator of that exact name; `aten::` may be left out.
@@ -167,8 +179,8 @@ class Catalogue:
 
     def functions(self, provider: str) -> Mapping[str, tuple[Implementation, ...]]:
         """A provider's implementations by the function name that its own lists match."""
-        groups = _grouped(self.implementations, lambda one: one.provider)
-        return _grouped(groups.get(provider, ()), lambda one: one.function)
+        own = [one for one in self.implementations if one.provider == provider and one.function]
+        return _grouped(own, lambda one: one.function)
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -179,18 +191,27 @@ class Catalogue:
         """Live names that `name` may have meant: functions of a provider, else operators too."""
         return nearest_names(name, self._names(provider), limit=limit)
 
-    def reenters(self, name: str) -> tuple[Reentry, ...]:
+    def reenters(self, name: str) -> tuple[Reentry, ...] | None:
         """The operators that an operator's implementation calls through the dispatcher.
 
-        As recorded; else it is run once on small tensors on the CPU, and torch's decomposition of
-        it is read. Empty where it calls none, or could not be run.
+        As recorded; in a live catalogue else found out in a child that runs it (seconds: for many
+        use `with_reentries`). None where that could not be found out.
         """
         operator = self.operator(name)
-        if operator.name in self.reentries or "torch" not in self.versions:
-            return self.reentries.get(operator.name, ())
+        known = self if operator.name in self.reentries else self.with_reentries([operator.name])
+        return known.reentries.get(operator.name)
+
+    def with_reentries(self, names: Iterable[str]) -> Catalogue:
+        """This catalogue, with what these operators call found out as far as it is not known.
+
+        Nothing can be found out in a catalogue that was recorded elsewhere: it stays as it is.
+        """
+        if not self.live:
+            return self
         from jumar.operators.catalogue.reentry import find
 
-        return find(operator.name)
+        missing = [name for name in names if name not in self.reentries]
+        return replace(self, reentries={**self.reentries, **find(missing)})
 
     def unknown(self, name: str, provider: str | None = None) -> InvalidValue:
         """The error for a name that means nothing here; its hint names the nearest."""
@@ -216,14 +237,14 @@ class Catalogue:
 
     @cached_property
     def _by_function(self) -> dict[str, tuple[Implementation, ...]]:
-        return _grouped(self.implementations, lambda one: one.function)
+        return _grouped([one for one in self.implementations if one.function], _function)
 
     @cached_property
     def _by_operator(self) -> dict[str, tuple[Implementation, ...]]:
         return _grouped(self.implementations, lambda one: one.operator)
 
 
-def merged(parts: Iterable[Catalogue]) -> Catalogue:
+def merged(parts: Iterable[Catalogue], *, live: bool = False) -> Catalogue:
     """One catalogue of what several sources know; of an operator in two, the keys of both.
 
     Raises:
@@ -231,7 +252,7 @@ def merged(parts: Iterable[Catalogue]) -> Catalogue:
     """
     versions: dict[str, str] = {}
     operators: dict[str, Operator] = {}
-    implementations: dict[Implementation, None] = {}
+    implementations: set[Implementation] = set()
     unused: dict[str, Mapping[str, tuple[str, ...]]] = {}
     reentries: dict[str, tuple[Reentry, ...]] = {}
     for part in parts:
@@ -243,15 +264,26 @@ def merged(parts: Iterable[Catalogue]) -> Catalogue:
                 )
         for name, operator in part.operators.items():
             operators[name] = _joined(operators.get(name, operator), operator)
-        implementations |= dict.fromkeys(part.implementations)
+        implementations |= set(part.implementations)
         unused |= part.unused
         reentries |= part.reentries
-    return Catalogue(versions, operators, tuple(implementations), unused, reentries)
+    return Catalogue(
+        versions,
+        dict(sorted(operators.items())),
+        tuple(sorted(implementations)),
+        unused,
+        reentries,
+        live,
+    )
 
 
 def _joined(one: Operator, other: Operator) -> Operator:
     keys = tuple(dict.fromkeys((*one.keys, *other.keys)))
     return replace(one, keys=keys, schema=one.schema or other.schema)
+
+
+def _function(one: Implementation) -> str:
+    return one.function
 
 
 def _grouped(items: Iterable[Item], key: Callable[[Item], str]) -> dict[str, tuple[Item, ...]]:

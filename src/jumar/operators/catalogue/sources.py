@@ -1,0 +1,57 @@
+"""The catalogue of this process: torch's dispatcher, and each library that is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from jumar.contracts.errors import InvalidValue, did_you_mean
+from jumar.operators.catalogue import flag_gems, torch_names, torch_npu, vllm
+from jumar.operators.catalogue.base import Catalogue, merged
+
+PACKAGES: dict[str, Callable[[Path, str | None], Catalogue]] = {
+    flag_gems.NAME: flag_gems.read,
+    vllm.NAME: vllm.read,
+}
+"""Packages whose names are read from their source, installed or unpacked."""
+
+
+def live(packages: Iterable[Path] = ()) -> Catalogue:
+    """What torch's dispatcher and the installed libraries know.
+
+    `packages` are folders of unpacked packages (`…/flag_gems`) to read in place of installed ones.
+
+    Raises:
+        DependencyMissing: torch is not installed.
+        InvalidValue: a folder is no package that is known here.
+    """
+    dispatcher = torch_names.read()
+    parts = [dispatcher]
+    if (device := torch_npu.read(dispatcher.operators)) is not None:
+        parts.append(device)
+    folders = {name: folder for name in PACKAGES if (folder := _installed(name)) is not None}
+    for folder in packages:
+        if folder.name not in PACKAGES:
+            hint = did_you_mean(folder.name, PACKAGES)
+            raise InvalidValue(f"{folder} is no package to read.", hint=hint, param="package")
+        folders[folder.name] = folder.resolve()
+    parts += [PACKAGES[name](folder, _version(name, folder)) for name, folder in folders.items()]
+    return merged(parts, live=True)
+
+
+def _installed(name: str) -> Path | None:
+    """The folder of an installed package; nothing is imported."""
+    spec = PathFinder.find_spec(name)
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return Path(places[0]) if places else None
+
+
+def _version(name: str, folder: Path) -> str | None:
+    """By the metadata that stands beside a package's folder."""
+    from importlib.metadata import distributions
+
+    for found in distributions(path=[str(folder.parent)]):
+        if found.name.lower().replace("-", "_") == name:
+            return found.version
+    return None
