@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jumar.evidence.rules import Expired, Quarantine, quarantine
     from jumar.evidence.records import BAD, KINDS, Evidence, Kind, Subject, Verdict, shape_class
+    from jumar.evidence.rules import Expired, Quarantine, quarantine
     from jumar.evidence.store import Store
 
 __all__ = [

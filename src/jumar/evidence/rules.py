@@ -26,7 +26,7 @@ class Quarantine:
     def deny(
         self, operator: str, implementation: str, *, shape_class: str = "*", dtype: str = "*"
     ) -> Evidence | None:
-        """The evidence that forbids this, or None. `*` asks whether any shape or dtype is forbidden."""
+        """The evidence that forbids this, or None. `*` asks for any shape or dtype."""
         asked = Subject(
             operator=operator, implementation=implementation, shape_class=shape_class, dtype=dtype
         )
