@@ -31,6 +31,14 @@ COMMANDS: dict[str, Row] = {
     "models": Row("Models", "jumar.cli.models:command", "List the models, or describe one."),
     "models pull": Row("Models", "jumar.cli.weights:pull", "Fetch a model's weights."),
     "models where": Row("Models", "jumar.cli.weights:where", "Say where a model's weights are."),
+    "shadow": Row("Lab", "jumar.cli.shadow:command", "Name every operator that computes wrong."),
+    "evidence list": Row("Lab", "jumar.cli.evidence:list_evidence", "List what was found out."),
+    "evidence show": Row(
+        "Lab", "jumar.cli.evidence:show_evidence", "Show a record, or its script."
+    ),
+    "quarantine list": Row("Lab", "jumar.cli.evidence:list_quarantine", "List what is not used."),
+    "quarantine export": Row("Lab", "jumar.cli.evidence:export", "Print it as a deny list."),
+    "quarantine lift": Row("Lab", "jumar.cli.evidence:lift", "End a rule by hand, with a reason."),
     "golden record": Row(
         "Lab", "jumar.cli.golden.commands:record", "Record what a model has to say."
     ),
@@ -38,6 +46,7 @@ COMMANDS: dict[str, Row] = {
         "Lab", "jumar.cli.golden.commands:verify", "Hold a model to its golden answers."
     ),
     "golden diff": Row("Lab", "jumar.cli.golden.commands:diff", "Compare two kinds of device."),
+    "bisect": Row("Lab", "jumar.cli.bisect.command:command", "Find the guilty operators."),
     "host": Row("Machine", "jumar.cli.host:command", "Show what this machine has."),
     "devices": Row("Machine", "jumar.cli.devices:command", "List the devices."),
     "doctor": Row("Machine", "jumar.cli.doctor:command", "Find out what is wrong here, and why."),

@@ -166,7 +166,8 @@ class Call:
 
     def outputs(self, result: Any) -> list[Any]:
         """What the call on the device has made."""
-        return facts.outputs(self.op, *self.tree(self.leaves), result)
+        args, kwargs = self.tree(self.leaves)
+        return facts.outputs(self.op, args, kwargs, result)
 
     def written(self) -> list[Any]:
         """The tensors of the device that it writes to."""
@@ -174,11 +175,13 @@ class Call:
 
     def returned(self, made: list[Any]) -> Any:
         """Its result, were these its outputs."""
-        return facts.returned(self.op, *self.tree(self.leaves), made)
+        args, kwargs = self.tree(self.leaves)
+        return facts.returned(self.op, args, kwargs, made)
 
     def is_tie(self, one: Any, other: Any) -> bool:
         """Whether two answers in positions point at equal values."""
-        return facts.is_tie(self.op, *self.tree(self._taken), one, other)
+        args, kwargs = self.tree(self._taken)
+        return facts.is_tie(self.op, args, kwargs, one, other)
 
     def _run(
         self, leaves: list[Any], function: Callable[..., Any] | None = None, **changed: Any

@@ -46,7 +46,7 @@ def arguments(op: Any, args: Any, kwargs: Any) -> Iterator[tuple[Any, Any]]:
 
 def is_written(said: Any) -> bool:
     """Whether an argument, or what is returned, is written to, by what the schema says of it."""
-    return said.alias_info is not None and said.alias_info.is_write
+    return bool(said.alias_info is not None and said.alias_info.is_write)
 
 
 def written(op: Any, args: Any, kwargs: Any) -> list[Any]:
@@ -98,11 +98,11 @@ def terms(op: Any, args: Any, kwargs: Any, result: Any) -> int:
         return 1
     if is_product(op):
         flops = flop_registry[op.overloadpacket](*args, **kwargs, out_val=result)
-        return max(int(flops) // (2 * made[0].numel()), 1)
+        return max(int(flops) // (2 * int(made[0].numel())), 1)
     given = [one for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
     least = min(one.numel() for one in made)
     sizes = [max([*one.shape, math.ceil(one.numel() / least)]) for one in given]
-    return max([1, *sizes])
+    return int(max([1, *sizes]))
 
 
 def unit_roundoff(op: Any, kind: str, dtype: Any) -> float | None:
@@ -143,7 +143,7 @@ def is_tie(op: Any, args: Any, kwargs: Any, one: Any, other: Any) -> bool:
         one, other = one.unsqueeze(dim), other.unsqueeze(dim)
     if one.dim() != source.dim() or not _within(one, source, dim):
         return False
-    return torch.equal(source.gather(dim, one), source.gather(dim, other))
+    return bool(torch.equal(source.gather(dim, one), source.gather(dim, other)))
 
 
 def _within(index: Any, source: Any, dim: int) -> bool:

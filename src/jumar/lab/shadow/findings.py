@@ -20,6 +20,7 @@ class Guilty:
     operator: str
     kind: Kind
     reason: str
+    implementation: str = "device"
     shapes: tuple[tuple[int, ...], ...] = ()
     dtype: str = "*"
     layer: str | None = None
@@ -28,12 +29,17 @@ class Guilty:
     reproducer: str | None = None
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """What it is known by: operator, class of shapes, dtype."""
-        return self.operator, shape_class(self.shapes), self.dtype
+    def subject(self) -> Subject:
+        """What it is known by."""
+        return Subject(
+            operator=self.operator,
+            implementation=self.implementation,
+            shape_class=shape_class(self.shapes),
+            dtype=self.dtype,
+        )
 
     def worse(self, other: Guilty) -> Guilty:
-        """The worse of two of the same key, with the calls of both."""
+        """The worse of two of the same subject, with the calls of both."""
         first, second = (self, other) if self._badness >= other._badness else (other, self)
         script = first.reproducer or second.reproducer
         return replace(first, calls=self.calls + other.calls, reproducer=script)
@@ -42,15 +48,10 @@ class Guilty:
     def _badness(self) -> float:
         return float(self.numbers.get("ulps", "inf"))
 
-    def evidence(
-        self, fingerprint: Mapping[str, str], at: float, *, implementation: str = "device"
-    ) -> Evidence:
+    def evidence(self, fingerprint: Mapping[str, str], at: float) -> Evidence:
         """The record of it; `at` seconds since the Unix epoch."""
-        operator, shapes, dtype = self.key
         return Evidence(
-            subject=Subject(
-                operator=operator, implementation=implementation, shape_class=shapes, dtype=dtype
-            ),
+            subject=self.subject,
             fingerprint=dict(fingerprint),
             verdict=self.kind,
             reason=self.reason,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jumar.contracts.errors import InvalidValue, RunFailed
+from jumar.evidence import Subject
 from jumar.lab.shadow import facts
 from jumar.lab.shadow.calls import Call, Copies
 from jumar.lab.shadow.findings import Coverage, Guilty
@@ -18,11 +19,13 @@ from jumar.lab.shadow.judging import Reference, as_exact, as_tensor, mismatch, r
 from jumar.lab.shadow.layers import Layers
 from jumar.lab.shadow.reproducer import reproducer
 from jumar.operators.dispatcher import device_key, has_kernel
+from jumar.operators.overrides import active
 
 REASON = 400
 """Characters of an error that are kept."""
 
-OnCall = Callable[[str, "list[list[int]]", "str | None"], object]
+OnCall = Callable[[Call], object]
+OnGuilty = Callable[[Guilty], object]
 
 
 class Shadow:
@@ -36,7 +39,7 @@ class Shadow:
         heal: go on with the right numbers after a guilty operator, so that the next one's inputs
             are those that a healthy device would see, and an error does not end the forward.
         reproducers: the folder for scripts' inputs that no seed makes; None for no scripts.
-        on_call: told operator, shapes and layer before an operator is judged.
+        on_call, on_guilty: told of each operator before it is judged, and of each guilty call.
 
     `guilty` and `coverage` can be read at any time.
 
@@ -54,7 +57,8 @@ class Shadow:
         repeat: bool = False,
         heal: bool = True,
         reproducers: str | Path | None = None,
-        on_call: OnCall = lambda *_: None,
+        on_call: OnCall = lambda _: None,
+        on_guilty: OnGuilty = lambda _: None,
     ) -> None:
         if every < 1 or not 0 < budget <= 1:
             raise InvalidValue(
@@ -64,12 +68,14 @@ class Shadow:
         self._device, self._key = device, device_key(device)
         self._kind = device.split(":")[0]
         self._every, self._budget, self._draw = every, budget, random.Random(0)
-        self._repeat, self._heal, self._on_call = repeat, heal, on_call
+        self._repeat, self._heal = repeat, heal
+        self._on_call, self._on_guilty = on_call, on_guilty
         self._folder = None if reproducers is None else Path(reproducers)
         self._copies = Copies()
         self._layers = Layers(self._add_weights)
-        self._found: dict[tuple[str, str, str], Guilty] = {}
+        self._found: dict[Subject, Guilty] = {}
         self._missing: dict[tuple[str, str], str] = {}
+        self._overrides: dict[str, str] = {}
         self._inside = 0
         self._begun = self._spent = 0.0
         self._mode = _mode(self._called)
@@ -81,6 +87,7 @@ class Shadow:
 
     def __enter__(self) -> Shadow:
         _check_copies(self._device)
+        self._overrides = dict(active(self._device))
         self._begun = time.perf_counter()
         self._layers.__enter__()
         self._mode.__enter__()
@@ -135,7 +142,8 @@ class Shadow:
 
     def _judged(self, op: Any, args: Any, kwargs: Any) -> Any:
         call = Call(op, args, kwargs, self._layers.current, self._copies)
-        self._on_call(call.name, call.shapes, call.layer)
+        if not self._inside:
+            self._on_call(call)
         try:
             result = op(*args, **kwargs)
             self._synchronize()
@@ -218,6 +226,7 @@ class Shadow:
     def _add(self, call: Call, kind: Any, reason: str, numbers: dict[str, Any]) -> None:
         guilty = Guilty(
             operator=call.name,
+            implementation=self._overrides.get(call.name, "device"),
             kind=kind,
             reason=reason,
             shapes=tuple(map(tuple, call.shapes)),
@@ -225,13 +234,14 @@ class Shadow:
             layer=call.layer,
             numbers=numbers,
         )
-        if (before := self._found.get(guilty.key)) is not None:
-            self._found[guilty.key] = before.worse(guilty)
-            return
-        if self._folder is not None:
+        before = self._found.get(guilty.subject)
+        if before is not None:
+            guilty = before.worse(guilty)
+        elif self._folder is not None:
             script = reproducer(guilty, call, self._device, self._folder)
             guilty = replace(guilty, reproducer=script)
-        self._found[guilty.key] = guilty
+        self._found[guilty.subject] = guilty
+        self._on_guilty(guilty)
 
     def _synchronize(self) -> None:
         """Wait, so that an error that the device tells late falls on the operator that made it."""
