@@ -168,7 +168,16 @@ def test_a_model_that_stays_loaded_answers_again_after_a_failure(encoder, tmp_pa
 def in_a_child(encoder, folder, faults, **watch):
     command = [sys.executable, "-m", "jumar", "generate", "--task", "embeddings"]
     command += ["--model", "all-minilm-l6-v2", "--texts", "hello", "--backend", "ascend"]
-    command += ["--compile", "off", "--model-path", str(encoder), "--out", str(folder)]
+    command += [
+        "--isolate",
+        "off",
+        "--compile",
+        "off",
+        "--model-path",
+        str(encoder),
+        "--out",
+        str(folder),
+    ]
     return run(command, env={"JUMAR_EMULATE_FAULTS": faults}, **watch)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from jumar.cli import show
 from jumar.cli.flags import complete_model
+from jumar.cli.isolating import investigator, isolation_options
 from jumar.cli.progress import watching
 from jumar.cli.stopping import stoppable
 from jumar.contracts.errors import InvalidInput, InvalidRequest
@@ -19,6 +21,8 @@ from jumar.reporting.vectors import cosine
 
 if TYPE_CHECKING:
     from jumar.contracts.results import StageEventRecord
+    from jumar.engine import PlacedModel, WatchedModel
+    from jumar.engine.life import Isolate
 
 _SHOWN = 6
 
@@ -46,6 +50,7 @@ _SHOWN = 6
     help="auto, cpu, cuda[:N], npu[:N], npu:free.",
 )
 @click.option("--dimensions", type=int, help="Keep only the first numbers of each vector.")
+@isolation_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 @click.option("--out", "-o", metavar="PATH", help="Write the vectors there, with a report.")
 @click.option("--overwrite", is_flag=True, help="Let --out replace a file.")
@@ -61,6 +66,9 @@ def command(
     model: str,
     backend: str,
     dimensions: int | None,
+    isolate: Isolate,
+    heartbeat: float | None,
+    heal: str,
     as_json: bool,
     out: str | None,
     overwrite: bool,
@@ -74,6 +82,7 @@ def command(
     if not listed:
         raise InvalidRequest("There is no text.", hint="Name texts, or --file FILE (- is stdin).")
     config = {} if dimensions is None else {"dimensions": dimensions}
+    where = _Where(model, backend, isolate, heartbeat, heal)
     if query is not None and not query.strip():
         raise InvalidInput("The query is empty.", param="query")
     if out is not None:
@@ -83,26 +92,39 @@ def command(
                 hint="Say one of them.",
                 param="query",
             )
-        ctx.exit(_written(model, listed, backend, config, out, overwrite, as_json, quiet))
-    rows = _encoded(
-        model,
-        listed if query is None else [*listed, query],
-        backend,
-        config,
-        quiet or as_json,
-    )
+        ctx.exit(_written(where, listed, config, out, overwrite, as_json, quiet))
+    asked = listed if query is None else [*listed, query]
+    rows = _encoded(where, asked, config, quiet or as_json)
     if query is None:
         _vectors(listed, rows, as_json)
     else:
         _ranking(query, listed, rows, as_json)
 
 
+class _Where(NamedTuple):
+    """The model, and where it is to run."""
+
+    model: str
+    backend: str
+    isolate: Isolate
+    heartbeat: float | None
+    heal: str
+
+    def open(self, **heard: Any) -> AbstractContextManager[PlacedModel | WatchedModel]:
+        """Load it, here or in a process of its own."""
+        from jumar import engine
+
+        given = {"task": "embeddings", "backend": self.backend, **heard}
+        if engine.isolated(self.isolate, self.backend):
+            watched = {"heartbeat": self.heartbeat, "investigate": investigator(self.heal)}
+            return engine.watch(self.model, **watched, **given)
+        return engine.load(self.model, **given)
+
+
 def _encoded(
-    model: str, texts: list[str], backend: str, config: dict[str, Any], quiet: bool
+    where: _Where, texts: list[str], config: dict[str, Any], quiet: bool
 ) -> list[list[float]]:
     """The vectors; loading is shown and can be stopped, as in a run."""
-    from jumar import engine
-
     told: list[str] = []
 
     def hear(event: StageEventRecord) -> None:
@@ -112,9 +134,7 @@ def _encoded(
             watch.listener(event)
 
     def work(cancel: threading.Event) -> list[list[float]]:
-        with engine.load(
-            model, task="embeddings", backend=backend, listener=watch.listener, cancel=cancel
-        ) as placed:
+        with where.open(listener=watch.listener, cancel=cancel) as placed:
             vectors = placed.encode(texts, listener=hear, cancel=cancel, **config)
             found: list[list[float]] = vectors.tolist()
             return found
@@ -137,17 +157,24 @@ def _lines(file: str | None) -> list[str]:
 
 
 def _written(
-    model: str, texts: list[str], backend: str, config: dict[str, Any], out: str,
+    where: _Where, texts: list[str], config: dict[str, Any], out: str,
     overwrite: bool, as_json: bool, quiet: bool,
 ) -> int:  # fmt: skip
     from jumar import engine
     from jumar.contracts import requests
 
-    request = requests.embeddings(model, texts, backend=backend, **config)
+    request = requests.embeddings(where.model, texts, backend=where.backend, **config)
     with watching(quiet=quiet or as_json, verbose=False) as watch:
         done = stoppable(
             lambda cancel: engine.generate(
-                request, out=out, overwrite=overwrite, listener=watch.listener, cancel=cancel
+                request,
+                out=out,
+                overwrite=overwrite,
+                listener=watch.listener,
+                cancel=cancel,
+                isolate=where.isolate,
+                heartbeat=where.heartbeat,
+                investigate=investigator(where.heal),
             ),
             on_first=watch.stopping,
             on_second=watch.close,

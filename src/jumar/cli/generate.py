@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from jumar.cli import show
 from jumar.cli.flags import ModelCommand, request_of, request_options
+from jumar.cli.isolating import investigator, isolation_options
 from jumar.cli.progress import watching
 from jumar.cli.stopping import stoppable
 from jumar.cli.validate import checked
+
+if TYPE_CHECKING:
+    from jumar.engine.life import Isolate
 
 
 @click.command(cls=ModelCommand)
@@ -20,6 +24,7 @@ from jumar.cli.validate import checked
     "--out", "-o", metavar="PATH", help="Folder, or file name of the result.  [default jumar-out]"
 )
 @click.option("--overwrite", is_flag=True, help="Let --out replace a file.")
+@isolation_options
 @click.option("--quiet", "-q", is_flag=True, help="Print only what was made.")
 @click.option("--verbose", "-v", is_flag=True, help="A line per stage where there is no terminal.")
 @click.pass_context
@@ -29,6 +34,9 @@ def command(
     *,
     as_json: bool,
     dry_run: bool,
+    heal: str,
+    heartbeat: float | None,
+    isolate: Isolate,
     out: str | None,
     overwrite: bool,
     quiet: bool,
@@ -49,7 +57,14 @@ def command(
     with watching(quiet=quiet or as_json, verbose=verbose) as watch:
         done = stoppable(
             lambda cancel: engine.generate(
-                request, out=out, overwrite=overwrite, listener=watch.listener, cancel=cancel
+                request,
+                out=out,
+                overwrite=overwrite,
+                listener=watch.listener,
+                cancel=cancel,
+                isolate=isolate,
+                heartbeat=heartbeat,
+                investigate=investigator(heal),
             ),
             on_first=watch.stopping,
             on_second=watch.close,

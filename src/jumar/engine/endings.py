@@ -13,12 +13,13 @@ from jumar.contracts.errors import (
     RunFailed,
 )
 from jumar.devices import remedy
-from jumar.isolate import Died, Hung
+from jumar.isolate import Died, Hung, Output
 from jumar.runtime.run import Run
 
 FRAMES = 8
 """Innermost Python frames that an error names; the event `worker_ended` has them all."""
 
+_BETWEEN = ("_call_impl", "_wrapped_call_impl")  # of torch, between a module and its forward
 _OUTPUT = 4096
 _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.+)$')
 
@@ -59,13 +60,24 @@ def innermost(python: str, count: int = FRAMES) -> list[str]:
     for line in (current if found else python).splitlines()[1:]:
         if (frame := _FRAME.match(line)) is None:
             break
+        if frame["name"] in _BETWEEN:
+            continue
         file = "/".join(frame["file"].split("/")[-3:])
         found_frames.append(f"{file}:{frame['line']} in {frame['name']}")
     return found_frames[:count]
 
 
+def last_words(output: Output) -> str:
+    """The last line that it wrote, Python's own warnings and lines that belong to others apart."""
+    for written in (output.stderr, output.stdout):
+        lines = written.decode("utf-8", "replace").splitlines()
+        if said := [line for line in lines if line[:1].strip() and "Warning: " not in line]:
+            return said[-1].strip()
+    return ""
+
+
 def _kind(outcome: Died | Hung, stage: str) -> JumarError:
-    said = outcome.output.last_line()
+    said = last_words(outcome.output)
     if isinstance(outcome, Hung):
         if outcome.limit == "deadline":
             return DeadlineExceeded(f"The deadline passed during {stage}; the worker was ended.")
@@ -87,7 +99,7 @@ def _kind(outcome: Died | Hung, stage: str) -> JumarError:
 
 def _causes(outcome: Died | Hung) -> list[Exception]:
     causes: list[Exception] = [Ended(outcome.reason)]
-    if said := outcome.output.last_line():
+    if said := last_words(outcome.output):
         causes.append(LastWords(said))
     if frames := innermost(outcome.stacks.python):
         causes.append(Stood("; ".join(frames)))

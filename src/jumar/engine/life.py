@@ -23,6 +23,7 @@ from jumar.contracts.errors import InvalidValue, UnsupportedTask, did_you_mean
 from jumar.contracts.requests import GenerateRequest
 from jumar.contracts.results import GenerateResult
 from jumar.devices import may_be_accelerator
+from jumar.engine.healing import Investigate
 from jumar.engine.placed import PlacedModel
 from jumar.engine.record import Record
 from jumar.engine.seat import seat_for
@@ -62,13 +63,14 @@ def generate(
     cancel: threading.Event | None = None,
     isolate: Isolate = "off",
     heartbeat: float | None = None,
+    investigate: Investigate | None = None,
 ) -> GenerateResult:
     """Run one request from nothing: place, load, run, write, and let go again.
 
     `out` is a folder (default `jumar-out`) or a file name for the first artifact. `isolate` says
     whether the model gets a process of its own, so that an abort or a hang is a failed result too:
-    `auto` means yes on everything but the CPU. `heartbeat` is the silence in seconds that is a hang
-    there.
+    `auto` means yes on everything but the CPU. `heartbeat` and `investigate` are those of a
+    `WatchedModel`, and for such a process only.
 
     Raises:
         InvalidRequest, DeviceUnavailable, DependencyMissing, OutputFailed: before anything ran.
@@ -76,17 +78,16 @@ def generate(
     """
     visit = Visit(request, out=out, overwrite=overwrite, listener=listener, cancel=cancel)
     if isolated(isolate, visit.resolved.backend):
-        with WatchedModel(visit.resolved, heartbeat=heartbeat) as watched:
+        with WatchedModel(visit.resolved, heartbeat=heartbeat, investigate=investigate) as watched:
             return watched.answer(visit)
     seat = seat_for(visit.resolved, visit.family)
-    assert seat.placement is not None
     with Record(visit.run, visit.destination, lambda: seat) as record:
-        plan, model = load_model(visit.resolved, visit.family, seat.placement, visit.run)
+        loaded = load_model(visit.resolved, visit.family, seat, visit.run)
         try:
-            answer(model, plan, visit.run, visit.destination, record.made)
+            answer(loaded, visit.run, visit.destination, record.made)
         finally:
-            model.close()
-    let_go(seat.placement)
+            loaded.close()
+    let_go(seat.placed())
     return record.result
 
 
@@ -108,10 +109,8 @@ def load(
     resolved = _resolved(model, task, backend, config)
     family = family_of(resolved.manifest)
     seat = seat_for(resolved, family)
-    assert seat.placement is not None
     run = Run(resolved, {}, listener=listener, cancel=cancel)
-    plan, loaded = load_model(resolved, family, seat.placement, run)
-    return PlacedModel(resolved, family, seat, plan, loaded, run)
+    return PlacedModel(resolved, family, seat, load_model(resolved, family, seat, run), run)
 
 
 def watch(
@@ -122,10 +121,11 @@ def watch(
     listener: Listener | None = None,
     cancel: threading.Event | None = None,
     heartbeat: float | None = None,
+    investigate: Investigate | None = None,
     zygote: Zygote | None = None,
     **config: Any,
 ) -> WatchedModel:
-    """As `load`, in a watched process; see `WatchedModel` for `heartbeat` and `zygote`.
+    """As `load`, in a watched process; `WatchedModel` explains what `load` does not have.
 
     Raises:
         InvalidRequest, DeviceUnavailable, DependencyMissing, WeightsUnavailable: as `load`.
@@ -133,7 +133,7 @@ def watch(
     """
     resolved = _resolved(model, task, backend, config)
     family_of(resolved.manifest)
-    watched = WatchedModel(resolved, heartbeat=heartbeat, zygote=zygote)
+    watched = WatchedModel(resolved, heartbeat=heartbeat, investigate=investigate, zygote=zygote)
     try:
         return watched.load(listener=listener, cancel=cancel)
     except BaseException:

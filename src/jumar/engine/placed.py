@@ -14,12 +14,11 @@ from jumar.catalog.resolution import ResolvedRequest
 from jumar.contracts.errors import InvalidRequest
 from jumar.contracts.requests import GenerateRequest
 from jumar.contracts.results import GenerateResult
-from jumar.devices import Placement
 from jumar.engine.record import Record
 from jumar.engine.seat import Seat
-from jumar.engine.steps import answer, let_go
+from jumar.engine.steps import Loaded, answer, encode, let_go
 from jumar.engine.visit import Terms, Visit
-from jumar.runtime.families import Family, LoadPlan, Model
+from jumar.runtime.families import Family
 from jumar.runtime.run import Listener, Run
 
 if TYPE_CHECKING:
@@ -34,22 +33,16 @@ class PlacedModel:
         resolved: ResolvedRequest,
         family: Family,
         seat: Seat,
-        plan: LoadPlan,
-        model: Model,
+        loaded: Loaded,
         loading: Run,
     ) -> None:
         self.load_timings = loading.timings
         self._terms = Terms(resolved)
         self._family = family
         self._seat = seat
-        self._plan = plan
-        self._model: Model | None = model
+        self.placement = seat.placed()
+        self._loaded: Loaded | None = loaded
         self._lock = threading.Lock()
-
-    @property
-    def placement(self) -> Placement:
-        """The device, and why this one."""
-        return self._plan.placement
 
     @property
     def manifest(self) -> Manifest:
@@ -59,13 +52,13 @@ class PlacedModel:
     @property
     def longest(self) -> int | None:
         """Where the model cuts a text off, in tokens; None where it says nothing of that."""
-        longest: int | None = getattr(self._open(), "longest", None)
+        longest: int | None = getattr(self._open().model, "longest", None)
         return longest
 
     @property
     def dtype(self) -> str:
         """The number format that it computes in: `fp32` where the family has no other."""
-        return str(getattr(self._open(), "dtype", "fp32"))
+        return str(getattr(self._open().model, "dtype", "fp32"))
 
     def generate(
         self,
@@ -87,7 +80,7 @@ class PlacedModel:
         visit = Visit(request, out=out, overwrite=overwrite, listener=listener, cancel=cancel)
         self._terms.fit(visit.resolved)
         with Record(visit.run, visit.destination, lambda: self._seat) as record, self._lock:
-            answer(self._open(), self._plan, visit.run, visit.destination, record.made)
+            answer(self._open(), visit.run, visit.destination, record.made)
         if not record.result.ok:
             let_go(self.placement)
         return record.result
@@ -109,16 +102,13 @@ class PlacedModel:
         resolved = catalog.resolve(self._terms.request({"texts": listed, **config}))
         run = Run(resolved, self._family.prepare(resolved), listener=listener, cancel=cancel)
         with self._lock:
-            vectors: np.ndarray[Any, Any] = self._open().encode(run)  # type: ignore[attr-defined]
-        return vectors
+            return encode(self._open(), run)
 
     def close(self) -> None:
         """Let go of the device's memory. Further requests are refused."""
-        if self._model is not None:
-            self._model.close()
-            self._model = None
-            self._plan.backend.close()
-            let_go(self.placement)
+        if self._loaded is not None:
+            self._loaded.close()
+            self._loaded = None
 
     def __enter__(self) -> PlacedModel:
         return self
@@ -131,7 +121,7 @@ class PlacedModel:
     ) -> None:
         self.close()
 
-    def _open(self) -> Model:
-        if self._model is None:
+    def _open(self) -> Loaded:
+        if self._loaded is None:
             raise InvalidRequest(f"{self.manifest.id} is closed.")
-        return self._model
+        return self._loaded

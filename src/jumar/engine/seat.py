@@ -24,6 +24,11 @@ class Seat:
     operators: Operators = field(default_factory=Operators)
     worker: str | None = None
 
+    def placed(self) -> Placement:
+        """The device that has been chosen."""
+        assert self.placement is not None
+        return self.placement
+
 
 def seat_for(resolved: ResolvedRequest, family: Family) -> Seat:
     """Choose the device of a request.

@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 import gc
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jumar.catalog.resolution import ResolvedRequest
 from jumar.contracts.results import Artifact
 from jumar.devices import Placement, accelerators
+from jumar.engine.binding import bind_operators
+from jumar.engine.seat import Seat
 from jumar.runtime.artifacts import Destination
 from jumar.runtime.families import Family, LoadPlan, Model
 from jumar.runtime.ladder import BackendRuntime
 from jumar.runtime.run import Run
 from jumar.runtime.weights import ensure_all
 
+if TYPE_CHECKING:
+    import numpy as np
 
-def load_model(
-    resolved: ResolvedRequest, family: Family, placement: Placement, run: Run
-) -> tuple[LoadPlan, Model]:
+
+@dataclass
+class Loaded:
+    """A model on its device, and what is bound there as long as it is. `told` every report has."""
+
+    plan: LoadPlan
+    model: Model
+    told: list[str]
+    bound: ExitStack
+
+    def close(self) -> None:
+        """Let go of the model, the device's memory, and the operators."""
+        self.model.close()
+        self.plan.backend.close()
+        self.bound.close()
+        let_go(self.plan.placement)
+
+
+def load_model(resolved: ResolvedRequest, family: Family, seat: Seat, run: Run) -> Loaded:
     """Fetch what is missing and put the model on its device."""
+    placement = seat.placed()
     accelerator = accelerator_of(placement)
     run.after_stage = lambda: accelerator.empty_cache(placement.device.index)
     with run.stage("fetch"):
@@ -40,10 +62,14 @@ def load_model(
         adapters=resolved.adapters,
         backend=_backend(resolved, placement),
     )
-    with run.stage("load"):
+    with run.stage("load"), ExitStack() as bound:
         for told in accelerator.configure(plan.config):
             run.warn(told)
-        return plan, family.load(plan, run)
+        of_operators = bind_operators(seat, placement, bound)
+        for told in of_operators:
+            run.warn(told)
+        model = family.load(plan, run)
+        return Loaded(plan, model, of_operators, bound.pop_all())
 
 
 @dataclass
@@ -54,13 +80,16 @@ class Made:
     peak_mb: float | None = None
 
 
-def answer(model: Model, plan: LoadPlan, run: Run, destination: Destination, made: Made) -> None:
+def answer(loaded: Loaded, run: Run, destination: Destination, made: Made) -> None:
     """Run a request on a loaded model; `made` has all that came of it, also where it fails."""
+    plan = loaded.plan
     accelerator, index = accelerator_of(plan.placement), plan.placement.device.index
     run.after_stage = lambda: accelerator.empty_cache(index)
+    for told in loaded.told:
+        run.warn(told)
     accelerator.reset_peak(index)
     try:
-        drafts = model.generate(run)
+        drafts = loaded.model.generate(run)
     finally:
         run.timeline += plan.backend.timeline()
     accelerator.synchronize(index)
@@ -68,6 +97,14 @@ def answer(model: Model, plan: LoadPlan, run: Run, destination: Destination, mad
     with run.stage("export"):
         for artifact in destination.store(drafts, run.request.manifest.id):
             made.artifacts.append(artifact)
+
+
+def encode(loaded: Loaded, run: Run) -> np.ndarray[Any, Any]:
+    """Vectors of the run's texts: float32 [n, dimensions]."""
+    for told in loaded.told:
+        run.warn(told)
+    vectors: np.ndarray[Any, Any] = loaded.model.encode(run)  # type: ignore[attr-defined]
+    return vectors
 
 
 def let_go(placement: Placement) -> None:

@@ -11,21 +11,22 @@ child. It never touches a device itself.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jumar import catalog
 from jumar.catalog.manifest import Manifest
 from jumar.catalog.resolution import ResolvedRequest
-from jumar.contracts.errors import InvalidRequest
+from jumar.contracts.errors import InvalidRequest, RunFailed
 from jumar.contracts.requests import GenerateRequest
 from jumar.contracts.results import GenerateResult
 from jumar.devices import Placement
 from jumar.engine.endings import error_of
+from jumar.engine.healing import Failed, Investigate, found_guilty, may_be_an_operators
 from jumar.engine.record import Record
 from jumar.engine.seat import Seat
 from jumar.engine.visit import Terms, Visit
@@ -37,6 +38,8 @@ from jumar.runtime.run import Listener, Run
 
 if TYPE_CHECKING:
     import numpy as np
+
+T = TypeVar("T")
 
 LOADING_S = 1800.0
 """Silence that is a hang while a model is loaded: large weights come without a word."""
@@ -56,6 +59,9 @@ class WatchedModel:
     Args:
         heartbeat: Seconds without a sign of progress that are a hang, instead of `LOADING_S` and
             `ANSWERING_S`.
+        investigate: Called after a failure that may be an operator's, with no child left. What it
+            finds guilty goes into the store of evidence, and so into quarantine, and the request
+            is run again, once.
         zygote: Where children are forked from. One with imports done starts them sooner; without
             any, each child imports for itself.
 
@@ -68,11 +74,14 @@ class WatchedModel:
         loaded: ResolvedRequest,
         *,
         heartbeat: float | None = None,
+        investigate: Investigate | None = None,
         zygote: Zygote | None = None,
     ) -> None:
         self.load_timings: dict[str, float] = {}
         self._terms = Terms(loaded)
-        self._heartbeat = heartbeat
+        self._loading_s = heartbeat or LOADING_S
+        self._answering_s = heartbeat or ANSWERING_S
+        self._investigate = investigate
         self._own = None if zygote else Zygote()
         self._zygote = zygote or self._own
         self._child: Child | None = None
@@ -141,11 +150,14 @@ class WatchedModel:
     def answer(self, visit: Visit) -> GenerateResult:
         """Answer a request that has been looked at."""
         run, destination = visit.run, visit.destination
-        with Record(run, destination, lambda: self._seat) as record, self._lock:
-            child = self._loaded(run)
-            part = self._asked(child, "generate", run, destination)
+
+        def generated() -> None:
+            part = self._asked(self._loaded(run), "generate", run, destination)
             record.made = part.made
             self._checked(part)
+
+        with Record(run, destination, lambda: self._seat) as record, self._lock:
+            self._healed(run, generated)
         return record.result
 
     def encode(
@@ -165,10 +177,15 @@ class WatchedModel:
         resolved = catalog.resolve(self._terms.request({"texts": listed, **config}))
         inputs = family_of(self.manifest).prepare(resolved)
         run = Run(resolved, inputs, listener=listener, cancel=cancel)
+
+        def encoded() -> np.ndarray[Any, Any]:
+            vectors: np.ndarray[Any, Any] = self._checked(
+                self._asked(self._loaded(run), "encode", run)
+            )
+            return vectors
+
         with self._lock:
-            part = self._asked(self._loaded(run), "encode", run)
-            vectors: np.ndarray[Any, Any] = self._checked(part)
-        return vectors
+            return self._healed(run, encoded)
 
     def close(self) -> None:
         """End the child, and so all that it has on the device. Further requests are refused."""
@@ -188,6 +205,28 @@ class WatchedModel:
     ) -> None:
         self.close()
 
+    def _healed(self, run: Run, work: Callable[[], T]) -> T:
+        """Do the work; where an operator that is found guilty stops it, once more without that.
+
+        Nothing has been delivered as long as files are not written, and answers have no other
+        effect: then running again is safe.
+        """
+        try:
+            return work()
+        except RunFailed as error:
+            placement, at = self._seat.placement, run.at
+            if self._investigate is None or placement is None or placement.device.kind == "cpu":
+                raise
+            if at == "export" or not may_be_an_operators(error):
+                raise
+            self._end()
+            failed = Failed(
+                error, placement, self._seat.fingerprint, self._loading_s, self._answering_s
+            )
+            if not found_guilty(self._investigate, failed, run):
+                raise
+        return work()
+
     def _loaded(self, run: Run) -> Child:
         """A child that has the model; a new one where the last is lost."""
         if self._child is not None:
@@ -200,9 +239,7 @@ class WatchedModel:
         self._seat = Seat(worker=str(child.pid))
         try:
             for what in ("place", "load"):
-                self._seat = replace(
-                    self._checked(self._asked(child, what, run)), worker=str(child.pid)
-                )
+                self._checked(self._asked(child, what, run))
         except BaseException:
             self._end()
             raise
@@ -213,14 +250,13 @@ class WatchedModel:
     ) -> Part:
         """What the child makes of an order. A child that is lost leaves an error and no litter."""
         patience = _PATIENCE_S[what]
-        usual = ANSWERING_S if what in ("generate", "encode") else LOADING_S
         left = run.left
         order = Order(what, run.request, run.inputs, left, destination)
         with _stopping(child, run, patience):
             outcome = child.call(
                 order,
                 deadline=None if left is None else max(left, 0) + patience + _TICK_S,
-                heartbeat=self._heartbeat or usual,
+                heartbeat=self._loading_s if what in ("place", "load") else self._answering_s,
                 on_told=lambda told: run.hear(told[0], kept=told[1]),
             )
         if isinstance(outcome, (Died, Hung)):
@@ -231,6 +267,7 @@ class WatchedModel:
             raise outcome.failure.error()
         part: Part = outcome.value
         part.add_to(run)
+        self._seat = replace(part.seat, worker=str(child.pid))
         return part
 
     def _checked(self, part: Part) -> Any:

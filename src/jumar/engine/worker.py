@@ -13,11 +13,11 @@ from jumar.contracts.errors import Cancelled
 from jumar.contracts.results import BackendTimelineEntry, StageEventRecord
 from jumar.engine.record import typed
 from jumar.engine.seat import Seat, seat_for
-from jumar.engine.steps import Made, accelerator_of, answer, let_go, load_model
+from jumar.engine.steps import Loaded, Made, accelerator_of, answer, encode, let_go, load_model
 from jumar.isolate import tell
 from jumar.isolate.outcomes import Failure
 from jumar.runtime.artifacts import Destination
-from jumar.runtime.families import LoadPlan, Model, family_of
+from jumar.runtime.families import family_of
 from jumar.runtime.run import Run
 
 
@@ -40,6 +40,7 @@ class Part:
     does not answer any more, so the worker is of no further use.
     """
 
+    seat: Seat
     value: Any = None
     made: Made = field(default_factory=Made)
     failure: Failure | None = None
@@ -67,8 +68,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self._seat = Seat()
-        self._plan: LoadPlan | None = None
-        self._model: Model | None = None
+        self._loaded: Loaded | None = None
 
     def answer(self, order: Order) -> Part:
         """Do what is asked. What goes wrong is in the part, with all that was before it."""
@@ -81,39 +81,36 @@ class _Worker:
             cancel=cancel,
             deadline=deadline,
         )
-        part = Part()
+        part = Part(self._seat)
         try:
             part.value = DOES[order.what](self, order, run, part.made)
         except Exception as error:  # noqa: BLE001  (whatever a model raises; it goes to the report)
             part.failure = Failure.of(typed(error))
             part.broken = self._is_broken()
-        part.config, part.timeline = run.config, run.timeline
+        part.seat, part.config, part.timeline = self._seat, run.config, run.timeline
         part.cache_hits, part.latent_stats = run.cache_hits, run.latent_stats
         if part.failure is not None and self._seat.placement is not None and not part.broken:
             let_go(self._seat.placement)
         return part
 
-    def place(self, order: Order, run: Run, made: Made) -> Seat:
+    def place(self, order: Order, run: Run, made: Made) -> None:
         """Choose the device."""
         self._seat = seat_for(order.request, family_of(order.request.manifest))
-        return self._seat
 
-    def load(self, order: Order, run: Run, made: Made) -> Seat:
+    def load(self, order: Order, run: Run, made: Made) -> None:
         """Load the model there."""
-        assert self._seat.placement is not None
         family = family_of(order.request.manifest)
-        self._plan, self._model = load_model(order.request, family, self._seat.placement, run)
-        return self._seat
+        self._loaded = load_model(order.request, family, self._seat, run)
 
     def generate(self, order: Order, run: Run, made: Made) -> None:
         """Answer a request with files."""
-        assert self._model is not None and self._plan is not None and order.destination is not None
-        answer(self._model, self._plan, run, order.destination, made)
+        assert self._loaded is not None and order.destination is not None
+        answer(self._loaded, run, order.destination, made)
 
     def encode(self, order: Order, run: Run, made: Made) -> Any:
         """Answer texts with vectors: float32 [n, dimensions]."""
-        assert self._model is not None
-        return self._model.encode(run)  # type: ignore[attr-defined]
+        assert self._loaded is not None
+        return encode(self._loaded, run)
 
     def _is_broken(self) -> bool:
         """Whether the device raises at the mere question: then every later call would."""

@@ -125,7 +125,9 @@ class Run:
         self._stage = record.stage
         if "ms" in record.data:
             self.timings[f"{record.stage}_ms"] = record.data["ms"]
-        if record.event == "warning" and record.data["text"] not in self.warnings:
+        if record.event == "warning":
+            if record.data["text"] in self.warnings:
+                return
             self.warnings.append(record.data["text"])
         self._keep(record, kept)
 

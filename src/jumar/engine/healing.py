@@ -1,0 +1,101 @@
+"""After a failure that may be an operator's: find it, quarantine it, and run the request again.
+
+The engine knows no lab. Who does hands in `investigate`: given what failed and the request, it says
+what it found out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from jumar.contracts.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    InvalidModelOutput,
+    JumarError,
+    RunFailed,
+)
+from jumar.contracts.requests import GenerateRequest, Task
+from jumar.devices import Placement
+from jumar.evidence import Evidence, Store
+from jumar.runtime.run import Run
+
+FROM_DEVICE = ("Ended", "RuntimeError", "NotImplementedError", "AcceleratorError")
+"""Causes of a failure that may be an operator's: a lost worker, and what torch raises for one."""
+
+_OF_THE_RUN = ("output_dir", "request_id", "timeout", "preset")
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What failed, and where. `loading_s` and `answering_s` are the silences that were a hang."""
+
+    error: JumarError
+    placement: Placement
+    fingerprint: dict[str, str]
+    loading_s: float
+    answering_s: float
+
+
+Investigate = Callable[[Failed, GenerateRequest], Sequence[Evidence]]
+
+
+def may_be_an_operators(error: JumarError) -> bool:
+    """Whether an operator may be behind a failure: not behind lack of memory, a limit, a request.
+
+    A wrong number stops nothing, so that running again would find nothing either.
+    """
+    if not isinstance(error, RunFailed) or isinstance(error, InvalidModelOutput):
+        return False
+    return any(type(cause).__name__ in FROM_DEVICE for cause in _causes(error))
+
+
+def found_guilty(investigate: Investigate, failed: Failed, run: Run) -> bool:
+    """Investigate and store what was found; whether it is worth another run. The run tells it."""
+    try:
+        with run.stage("investigate"):
+            evidence = investigate(failed, asked_again(run))
+    except (Cancelled, DeadlineExceeded):
+        raise
+    except Exception as error:  # noqa: BLE001  (told; the failure itself is what has to be raised)
+        run.warn(
+            "The failure was looked into, and that failed too:"
+            f" {type(error).__name__}: {error} ({getattr(error, 'cause', None)})."
+        )
+        return False
+    guilty = [one for one in evidence if one.bad]
+    if not guilty:
+        run.warn("The failure was looked into, and no operator was found guilty.")
+        return False
+    store = Store()
+    for one in guilty:
+        store.add(one)
+        run.warn(f"Found guilty: {one.subject} {one.verdict} (evidence {one.id}). {one.reason}")
+    run.warn(f"The request was run again after: {failed.error.message} ({failed.error.cause})")
+    return True
+
+
+def asked_again(run: Run) -> GenerateRequest:
+    """The request of a run with every value that was decided, drawn ones too."""
+    request = run.request
+    task: Task = request.task  # type: ignore[assignment]
+    return GenerateRequest(
+        task=task,
+        model=request.manifest.id,
+        backend=request.backend,
+        inputs=request.inputs,
+        config={
+            key: value
+            for key, value in request.config.items()
+            if value is not None and key not in _OF_THE_RUN
+        },
+        adapters=list(request.adapters) or None,
+    )
+
+
+def _causes(error: JumarError) -> Iterator[BaseException]:
+    link = error.__cause__
+    while link is not None:
+        yield link
+        link = link.__cause__
