@@ -102,9 +102,8 @@ def models() -> str:
             "|---|---|---|---|---|---|---|",
         ]
         for row in catalog.rows(tier):
-            status = " | ".join(
-                row.backends.get(kind, "unknown") for kind in ("cpu", "cuda", "npu")
-            )
+            other = "remote" if "remote" in row.backends else "unknown"
+            status = " | ".join(row.backends.get(kind, other) for kind in ("cpu", "cuda", "npu"))
             names = ", ".join(f"`{name}`" for name in (row.id, *row.aliases))
             tasks = ", ".join(row.tasks)
             parts.append(f"| {names} | {tasks} | {status} | {row.memory_gb:g} | {row.summary} |")
@@ -114,7 +113,8 @@ def models() -> str:
 
 STATUS_WORDS = """\
 **validated**: proven on that hardware; **emulated**: proven on Jumar's emulated device, never on
-the hardware; **wired**: the code is there and unproven; **unknown**: nobody looked.
+the hardware; **wired**: the code is there and unproven; **unknown**: nobody looked; **remote**: a
+server runs it.
 """
 
 

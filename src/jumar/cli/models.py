@@ -37,7 +37,7 @@ def command(
     """List the models, or describe one.
 
     validated: proven on that hardware. emulated: proven on the emulated device. wired: the code
-    is there, unproven. unknown: nobody looked.
+    is there, unproven. unknown: nobody looked. remote: a server runs it.
     """
     form = "json" if as_json else form
     if model is not None:
@@ -98,7 +98,8 @@ def _cut(text: str, room: int) -> str:
 
 
 def _statuses(row: ModelRow) -> list[str]:
-    return [row.backends.get(device, "unknown") for device in _DEVICES]
+    other = "remote" if "remote" in row.backends else "unknown"
+    return [row.backends.get(device, other) for device in _DEVICES]
 
 
 def _marked_down(rows: Sequence[ModelRow]) -> None:

@@ -99,12 +99,14 @@ def typed(param: Param, text: str) -> Any:
 
 
 def limits(param: Param) -> str:
-    """Range, choices and default in one phrase: `16 to 128 px by 8, default 32`."""
+    """Range, choices, default and variable: `16 to 128 px by 8; default 32; $JUMAR_WIDTH`."""
     parts = [_range(param)] if param.type in ("integer", "number") else []
     if metavar(param) == "NAME":
         parts.append(f"one of {', '.join(param.choices)}")
     if param.default is not None:
         parts.append(f"default {_shown(param.default)}")
+    if param.env:
+        parts.append(f"${param.variables[0]}")
     return "; ".join(part for part in parts if part)
 
 

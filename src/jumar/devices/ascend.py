@@ -89,8 +89,8 @@ class Ascend:
         _npu().reset_peak_memory_stats(index)
 
     def peak_mb(self, index: int) -> float | None:
-        """Peak of torch_npu's allocator on this device."""
-        return round(float(_npu().max_memory_allocated(index)) / 1e6, 1)
+        """Peak of torch_npu's allocator on this device; None where nothing ran in this process."""
+        return round(float(_npu().max_memory_allocated(index)) / 1e6, 1) or None
 
     def empty_cache(self, index: int) -> None:
         """Return cached blocks to the driver."""

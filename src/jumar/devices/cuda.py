@@ -73,8 +73,8 @@ class CUDA:
         _cuda().reset_peak_memory_stats(index)
 
     def peak_mb(self, index: int) -> float | None:
-        """Peak of torch's allocator on this device."""
-        return round(float(_cuda().max_memory_allocated(index)) / 1e6, 1)
+        """Peak of torch's allocator on this device; None where nothing ran in this process."""
+        return round(float(_cuda().max_memory_allocated(index)) / 1e6, 1) or None
 
     def empty_cache(self, index: int) -> None:
         """Return cached blocks to the driver."""

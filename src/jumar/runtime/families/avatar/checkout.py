@@ -56,7 +56,7 @@ def _repository(plan: LoadPlan) -> Path:
         raise WeightsUnavailable(
             f"{plan.manifest.id} is run from a checkout of its repository, and none is named.",
             hint=f"git clone {repository}, then say --repo-path FOLDER (repo_path) or set"
-            f" {' or '.join(variables)}.",
+            f" {' or '.join(variables)}: Jumar runs no code that you did not name.",
             param="config.repo_path",
         )
     folder = Path(named).expanduser().absolute()

@@ -54,12 +54,4 @@ class Avatar:
             DependencyMissing: there is no such Python, or no such launcher.
             InvalidValue: cards or processes that do not fit, a script to source that is missing.
         """
-        checkout, launch = find(plan), launch_of(plan)
-        run.config.update(launch.config())
-        if plan.config["visible_devices"]:
-            room = plan.placement.device.label
-            run.warn(
-                f"The script sees the cards {launch.cards}, as visible_devices says;"
-                f" room was looked for on {room} alone."
-            )
-        return Script(plan, checkout, launch)
+        return Script(plan, find(plan), launch_of(plan))

@@ -34,6 +34,7 @@ class Script:
     """One command per request; nothing is held between two of them."""
 
     def __init__(self, plan: LoadPlan, checkout: Checkout, launch: Launch) -> None:
+        self._plan = plan
         self._options = plan.manifest.options
         self._checkout = checkout
         self._launch = launch
@@ -45,6 +46,7 @@ class Script:
             RunFailed: it failed, or was silent for too long; the cause is the end of its output.
             InvalidModelOutput: it ended well without a video that can be read.
         """
+        self._tell(run)
         with run.stage("generate"), TemporaryDirectory(prefix="jumar-") as folder:
             values = self._values(run, Path(folder))
             try:
@@ -55,18 +57,27 @@ class Script:
     def close(self) -> None:
         """Nothing is held."""
 
+    def _tell(self, run: Run) -> None:
+        """What was decided for the caller, in the report's config and warnings."""
+        run.config.update(self._launch.config())
+        for note in run.inputs["image"].notes:
+            run.warn(note)
+        if self._plan.config["visible_devices"]:
+            run.warn(
+                f"The script sees the cards {self._launch.cards}, as visible_devices says;"
+                f" room was looked for on {self._plan.placement.device.label} alone."
+            )
+
     def _values(self, run: Run, work: Path) -> dict[str, Any]:
         """All that arguments and variables can be made from, by the names that manifests use.
 
         The script gets an upright picture without alpha. The picture's name tells this run from
         all others, where a script names its result after it.
         """
-        inputs = dict(run.inputs)
-        for note in inputs["image"].notes:
-            run.warn(note)
-        inputs["image"].image.save(image := work / f"{work.name}.png")
+        image = work / f"{work.name}.png"
+        run.inputs["image"].image.save(image)
         values = {
-            **inputs,
+            **run.inputs,
             **run.config,
             **self._checkout.folders,
             "image": image,
