@@ -31,6 +31,15 @@ COMMANDS: dict[str, Row] = {
     "models": Row("Models", "jumar.cli.models:command", "List the models, or describe one."),
     "models pull": Row("Models", "jumar.cli.weights:pull", "Fetch a model's weights."),
     "models where": Row("Models", "jumar.cli.weights:where", "Say where a model's weights are."),
+    "operators lint": Row(
+        "Operators", "jumar.cli.operators.policy:lint", "Find lines that switch nothing off."
+    ),
+    "operators explain": Row(
+        "Operators", "jumar.cli.operators.policy:explain", "Show which line decides."
+    ),
+    "operators convert": Row(
+        "Operators", "jumar.cli.operators.policy:convert", "Write a list in another format."
+    ),
     "shadow": Row("Lab", "jumar.cli.shadow:command", "Name every operator that computes wrong."),
     "evidence list": Row("Lab", "jumar.cli.evidence:list_evidence", "List what was found out."),
     "evidence show": Row(

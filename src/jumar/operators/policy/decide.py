@@ -35,12 +35,21 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Decision:
-    """Which implementation computes an operator; `line` decided, `steps` is the whole way."""
+    """Which implementation computes an operator; `line` decided, `steps` is the whole way.
+
+    `order` begins with it, and goes on with what else is permitted: binding takes the next where
+    the first is not made for a dtype.
+    """
 
     operator: str
-    implementation: str
+    order: tuple[str, ...]
     line: Step
     steps: tuple[Step, ...]
+
+    @property
+    def implementation(self) -> str:
+        """The first of the order."""
+        return self.order[0]
 
     @property
     def override(self) -> Override:
@@ -141,7 +150,11 @@ class Decisions:
         if not left:
             raise _nothing_left(name, steps)
         line = Step("chosen", left[0], f"computes {name}", _origin_of(chosen_by))
-        return Decision(name, left[0], line, (*steps, line))
+        return Decision(name, tuple(left), line, (*steps, line))
+
+    def order(self, operator: str) -> tuple[str, ...]:
+        """All that may compute an operator, best first: what `Bindings` asks."""
+        return self.decide(operator).order
 
     def candidates(self, operator: str) -> tuple[str, ...]:
         """The providers that have an implementation here.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from jumar.contracts.errors import DeviceUnavailable, InvalidValue
 from jumar.operators.policy.decide import Decision, Decisions, resolve
 from jumar.operators.policy.files import effective
+from jumar.operators.policy.layers import with_layers
 
 if TYPE_CHECKING:
     from jumar.operators.catalogue.base import Catalogue
@@ -69,7 +70,8 @@ def in_force(
             param="device",
         )
     rules = quarantine(Store(), fingerprint)
-    return resolve(effective(accelerator.kind), catalogue, fingerprint, rules)
+    known = with_layers(catalogue, usable_only=True)
+    return resolve(effective(accelerator.kind), known, fingerprint, rules)
 
 
 def _shapes(text: str) -> list[list[int]]:

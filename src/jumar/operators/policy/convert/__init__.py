@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from jumar.operators.policy.base import Layer, Origin, Rule
 from jumar.operators.policy.convert.reading import as_layer
 from jumar.operators.policy.convert.writing import WRITERS
+from jumar.operators.policy.layers import with_layers
 from jumar.operators.policy.peers import open_file
 
 if TYPE_CHECKING:
@@ -37,8 +38,9 @@ def convert(path: Path, catalogue: Catalogue, *, to: Format) -> Converted:
     Raises:
         InvalidInput: the file cannot be read.
     """
-    layer, lost = as_layer(open_file(path), catalogue)
-    return _written(layer, catalogue, to, lost)
+    known = with_layers(catalogue, usable_only=False)
+    layer, lost = as_layer(open_file(path), known)
+    return _written(layer, known, to, lost)
 
 
 def deny_lists(subjects: Iterable[Subject], catalogue: Catalogue, *, to: Format) -> Converted:
@@ -47,21 +49,17 @@ def deny_lists(subjects: Iterable[Subject], catalogue: Catalogue, *, to: Format)
     Shapes and dtypes are left out in every format: a denial that names them is wider than its
     evidence, which `lost` says.
     """
+    known = with_layers(catalogue, usable_only=False)
     rules, lost = [], []
     for subject in subjects:
-        rules.append(
-            Rule(
-                key="deny",
-                providers=(subject.implementation,),
-                operators=(subject.operator,),
-                because="in quarantine",
-                origin=Origin("quarantine"),
-            )
-        )
+        if subject.operator not in known.operators:
+            lost.append(f"quarantine: {subject}: no such operator is known here")
+            continue
+        denied = (subject.implementation,), (subject.operator,)
+        rules.append(Rule("deny", *denied, because="in quarantine", origin=Origin("quarantine")))
         if (subject.shape_class, subject.dtype) != ("*", "*"):
             lost.append(f"quarantine: {subject}: denied for all shapes and dtypes")
-    unique = dict.fromkeys(rules)
-    return _written(Layer("quarantine", tuple(unique)), catalogue, to, lost)
+    return _written(Layer("quarantine", tuple(dict.fromkeys(rules))), known, to, lost)
 
 
 def _written(layer: Layer, catalogue: Catalogue, to: Format, lost: list[str]) -> Converted:

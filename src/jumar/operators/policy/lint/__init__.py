@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jumar.contracts.errors import InvalidRequest
+from jumar.contracts.errors import DependencyMissing, InvalidRequest
 from jumar.operators.policy.base import Layer
+from jumar.operators.policy.layers import with_layers
 from jumar.operators.policy.lint import configs, names, policies
 from jumar.operators.policy.lint.base import CODES, Finding, Severity
 from jumar.operators.policy.peers import Config, Listing, open_file
@@ -23,13 +24,23 @@ __all__ = ["CODES", "Finding", "Severity", "lint"]
 
 
 def lint(path: Path, catalogue: Catalogue) -> list[Finding]:
-    """The findings of one file, by line; a file that cannot be read is one finding."""
+    """The findings of one file, by line; a file that cannot be read is one finding.
+
+    Raises:
+        DependencyMissing: a list of FlagGems' names, and a catalogue that knows none.
+    """
     try:
         found = open_file(path)
     except InvalidRequest as error:
         message = f"{error.message} {error.hint or ''}".strip()
         return [Finding("not-read", path.name, 0, path.name, message)]
-    return sorted(_check(found, catalogue), key=lambda one: (one.line, one.code))
+    if not isinstance(found, Layer) and not catalogue.functions(names.PROVIDER):
+        raise DependencyMissing(
+            f"{path.name} lists FlagGems' names, and this catalogue knows nothing of FlagGems.",
+            hint="Install it, or name a recorded catalogue: --catalogue FILE",
+        )
+    known = with_layers(catalogue, usable_only=False)
+    return sorted(_check(found, known), key=lambda one: (one.line, one.code))
 
 
 def _check(found: Layer | Config | Sequence[Listing], catalogue: Catalogue) -> Iterator[Finding]:

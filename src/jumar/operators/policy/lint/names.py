@@ -6,17 +6,28 @@ list: no alias, no pattern, no overload (`runtime/op_registrar.py`, `config_filt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from jumar.operators.policy.lint.base import Finding
 from jumar.operators.policy.located import Text, line_of
 
 if TYPE_CHECKING:
-    from jumar.operators.catalogue.base import Catalogue, Implementation
+    from jumar.operators.catalogue.base import Catalogue, Implementation, KnownBy
 
 PROVIDER = "flag_gems"
+
+CALLED: Mapping[KnownBy, str] = {
+    "run": "torch then makes it of {}, which FlagGems computes",
+    "decomposition": "some backends then make it of {}, which FlagGems computes",
+}
+DEVICE_KEY = "PrivateUse1"
+"""torch's dispatch key of an NPU's own kernels."""
+
+COPIES = ("aten::_to_copy", "aten::copy_", "aten::empty_permuted", "aten::resize_",
+          "aten::scalar_tensor")  # fmt: skip
+"""Operators that everything calls, and that compute nothing."""
 
 
 @dataclass(frozen=True)
@@ -101,29 +112,45 @@ def _partial(names: NameList, once: dict[str, Text], catalogue: Catalogue) -> It
 def _reentering(names: NameList, once: dict[str, Text], catalogue: Catalogue) -> Iterator[Finding]:
     """Entries whose other implementation calls operators that FlagGems still computes."""
     live = catalogue.functions(PROVIDER)
+    operators = {name: sorted({one.operator for one in live.get(name, ())}) for name in once}
+    known = catalogue.with_reentries(one for many in operators.values() for one in many)
     for name, entry in once.items():
-        operators = sorted({one.operator for one in live.get(name, ())})
-        found = list(reentered(operators, lambda one: one.function in once, catalogue))
-        if found:
-            left = [one for _, computed in found for one in computed]
+        for how, left in still_called(operators[name], lambda one: one.function in once, known):
             functions = sorted({one.function for one in left})
-            message = (
-                f"without FlagGems' own, {found[0][0]} may be made of {_listed(left)}, which"
-                " FlagGems computes"
-            )
-            fix = f"add {', '.join(functions)}"
-            yield names.finding("re-enters", entry, message, functions, fix)
+            yield replace(
+                names.finding("re-enters", entry, CALLED[how].format(_listed(left)), functions,
+                              f"add {', '.join(functions)}"),
+                severity_here="warning" if how == "run" else "note",
+            )  # fmt: skip
 
 
-def reentered(
+def still_called(
     operators: Sequence[str], off: Callable[[Implementation], bool], catalogue: Catalogue
-) -> Iterator[tuple[str, tuple[Implementation, ...]]]:
-    """The operators that call others through the dispatcher which FlagGems computes."""
-    for operator in operators:
-        called = [one.operator for one in catalogue.reenters(operator) or ()]
-        computed = catalogue.implementing(called, PROVIDER)
-        if left := tuple(one for one in computed if not off(one) and one.operator != operator):
-            yield operator, left
+) -> Iterator[tuple[KnownBy, tuple[Implementation, ...]]]:
+    """FlagGems' implementations that are on, of operators that these are made of without it.
+
+    A backend's own kernel is made of nothing that the dispatcher sees.
+    """
+    operators = [one for one in operators if DEVICE_KEY not in catalogue.operators[one].keys]
+    told: set[str] = set()
+    for how in CALLED:
+        called = {
+            one.operator
+            for operator in operators
+            for one in catalogue.reentries.get(operator, ())
+            if one.known_by == how and not _moves_only(one.operator, catalogue)
+        }
+        computed = catalogue.implementing(sorted(called - told - {*operators}), PROVIDER)
+        told |= called
+        if left := tuple(one for one in computed if not off(one)):
+            yield how, left
+
+
+def _moves_only(name: str, catalogue: Catalogue) -> bool:
+    """Whether an operator computes nothing: it gives a view, or copies."""
+    operator = catalogue.operators.get(name)
+    results = operator.schema.rpartition("->")[2] if operator is not None else ""
+    return name in COPIES or ("(a" in results and "!" not in results)
 
 
 def _listed(found: Sequence[Implementation]) -> str:

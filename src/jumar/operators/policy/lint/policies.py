@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jumar.contracts.errors import InvalidValue
 from jumar.operators.policy.base import PROVIDERS, REFERENCE, Layer, Rule
 from jumar.operators.policy.decide import names_of
 from jumar.operators.policy.lint.base import Finding
-from jumar.operators.policy.lint.names import PROVIDER, reentered
+from jumar.operators.policy.lint.names import CALLED, PROVIDER, still_called
 
 if TYPE_CHECKING:
     from jumar.operators.catalogue.base import Catalogue
@@ -79,16 +80,15 @@ def _partial(denials: Spoken, catalogue: Catalogue) -> Iterator[Finding]:
 
 def _reentering(denials: Spoken, catalogue: Catalogue) -> Iterator[Finding]:
     off = _denied(denials, PROVIDER)
+    computed = {one.operator for one in catalogue.implementing(sorted(off), PROVIDER)}
+    known = catalogue.with_reentries(sorted(computed))
     for rule, names in denials:
-        if PROVIDER not in rule.providers:
-            continue
-        computed = {one.operator for one in catalogue.implementing(names, PROVIDER)}
-        for operator, left in reentered(
-            sorted(computed), lambda one: one.operator in off, catalogue
-        ):
-            calls = ", ".join(sorted({one.operator for one in left}))
-            message = f"without it, {operator} may be made of {calls}, which {PROVIDER} computes"
-            yield _finding("re-enters", rule, message, fix=f"deny {calls} too")
+        about = sorted(names & computed) if PROVIDER in rule.providers else []
+        for how, left in still_called(about, lambda one: one.operator in off, known):
+            called = sorted({one.operator for one in left})
+            message, fix = CALLED[how].format(", ".join(called)), f"deny {', '.join(called)} too"
+            found = _finding("re-enters", rule, message, fix=fix)
+            yield found if how == "run" else replace(found, severity_here="note")
 
 
 def _denied(denials: Spoken, provider: str) -> set[str]:

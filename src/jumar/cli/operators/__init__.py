@@ -1,0 +1,1 @@
+"""`jumar operators`: names, policies, and what was found out about both."""
