@@ -5,6 +5,7 @@ The faults of the emulated NPU are the positive control: without the override th
 
 from __future__ import annotations
 
+import re
 import threading
 
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from tests.emulated.comparing import equal, same
 from tests.emulated.processes import python
 
-from jumar.contracts.errors import InvalidValue, RunFailed
+from jumar.contracts.errors import InvalidValue, OperatorUnavailable, RunFailed
 from jumar.emulator import fault, record
 from jumar.operators.base import Override
 from jumar.operators.dispatcher import overload
@@ -119,23 +120,14 @@ def test_operators_without_override_are_the_device_s_own():
 # ---- the reference -------------------------------------------------------------------------------
 
 
+UNFIT = "empty|rand|dropout|sparse|as_strided|tensor_split|lstsq|jiterator"
+"""Without defined values, random, or made for other devices or layouts."""
+
+
 def _opinfo():
     from torch.testing._internal.common_methods_invocations import op_db
 
-    unfit = (
-        *("empty", "rand", "dropout", "sparse", "as_strided", "tensor_split", "lstsq"),
-        "jiterator",
-    )
-        "empty",
-        "rand",
-        "dropout",
-        "sparse",
-        "as_strided",
-        "tensor_split",
-        "lstsq",
-        "jiterator",
-    )
-    fit = [one for one in op_db if not any(word in one.name for word in unfit)]
+    fit = [one for one in op_db if not re.search(UNFIT, one.name)]
     return [one for one in fit if torch.float32 in one.supported_dtypes("cpu")][::12]
 
 
@@ -374,6 +366,9 @@ def test_the_cpu_has_no_reference_of_its_own():
         install({GELU}, device="cpu")
 
 
-def test_an_implementation_that_nobody_gives_is_an_error():
-    with pytest.raises(InvalidValue, match="aten::gelu by falgos"):
-        install({Override("aten::gelu", "falgos")}, device="npu")
+def test_a_provider_that_there_is_not_or_that_lacks_the_function_is_an_error():
+    with pytest.raises(InvalidValue, match="no provider 'torch_npv'") as raised:
+        install({Override("aten::gelu", "torch_npv")}, device="npu")
+    assert "'torch_npu'" in raised.value.hint
+    with pytest.raises(OperatorUnavailable, match="no such function"):
+        install({Override("aten::gelu", "torch_npu")}, device="npu")

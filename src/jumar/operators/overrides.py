@@ -24,11 +24,14 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-from jumar.contracts.errors import InvalidValue, RunFailed
+from jumar.contracts.errors import InvalidValue, OperatorUnavailable, RunFailed
 from jumar.operators.base import Override, Overrides
 from jumar.operators.dispatcher import device_key, is_composite, overload, probe
+from jumar.operators.failures import remember
+from jumar.operators.providers import provider, unfit
 from jumar.operators.reference import reference
 
 Kernel = Callable[..., Any]
@@ -84,10 +87,11 @@ _probing = 0
 def install(overrides: Iterable[Override], *, device: Any, lookup: Lookup | None = None) -> None:
     """Put `overrides` in force for the life of the process; all of them or none.
 
-    `lookup` gives the kernel of an implementation that is not `reference` or `device`.
+    `lookup` gives the kernels instead of the installed providers.
 
     Raises:
-        InvalidValue: no such operator or implementation, or no call on this device reaches it.
+        InvalidValue: no such operator or provider, or no call on this device reaches it.
+        OperatorUnavailable: the provider has no such function, or cannot be used on this device.
     """
     _push(overrides, device, lookup)
 
@@ -119,6 +123,7 @@ def live(override: Override, *, device: Any) -> bool:
 
 def _push(overrides: Iterable[Override], device: Any, lookup: Lookup | None) -> list[_Layer]:
     key = device_key(device)
+    lookup = lookup or partial(_provided, device)
     made = [_Layer(one, key, _kernel(one, key, lookup)) for one in sorted(set(overrides))]
     with _changing:
         pushed: list[_Layer] = []
@@ -154,7 +159,21 @@ def _drop(layers: list[_Layer]) -> None:
                 stack[-1].register()
 
 
-def _kernel(override: Override, key: str, lookup: Lookup | None) -> Kernel | None:
+def _provided(device: Any, override: Override) -> Kernel:
+    """The function of an installed provider."""
+    import torch
+
+    here = provider(override.implementation)
+    why = here.unavailable()
+    found = None if why else here.functions().get(override.operator)
+    if found is not None:
+        why = unfit(found, torch.device(device).type, None, {})
+    if found is None or why:
+        raise OperatorUnavailable(f"{override}: {why or 'it has no such function'}.")
+    return found.make()
+
+
+def _kernel(override: Override, key: str, lookup: Lookup) -> Kernel | None:
     op = overload(override.operator)
     if override.implementation == "device":
         return None
@@ -162,10 +181,8 @@ def _kernel(override: Override, key: str, lookup: Lookup | None) -> Kernel | Non
         if key == "CPU":
             raise InvalidValue("The CPU computes the reference: it has none of its own.")
         kernel = reference(op)
-    elif lookup is not None:
-        kernel = lookup(override)
     else:
-        raise InvalidValue(f"Nobody was named who computes {override}.", param="implementation")
+        kernel = lookup(override)
     return _without_gradients(override, kernel) if is_composite(op) else kernel
 
 
@@ -187,14 +204,16 @@ def _without_gradients(override: Override, kernel: Kernel) -> Kernel:
 
 
 def _entry(layer: _Layer, kernel: Kernel) -> Kernel:
-    """What the dispatcher calls. Its frame tells a traceback's reader override and arguments."""
+    """What the dispatcher calls. Tracebacks and stacks of a hang show it by the override's name."""
 
-    def override_entry(*args: Any, **kwargs: Any) -> Any:
+    def entry(*args: Any, **kwargs: Any) -> Any:
         if _probing and _probing == threading.get_ident():
             raise _Arrived(layer)
         return kernel(*args, **kwargs)
 
-    return override_entry
+    entry.__code__ = entry.__code__.replace(co_name=str(layer.override))
+    remember(entry, layer.override)
+    return entry
 
 
 def _prove(layer: _Layer, device: Any) -> None:

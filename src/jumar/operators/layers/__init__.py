@@ -24,14 +24,16 @@ MODULES = ("activations", "attention", "experts", "norms", "positions")
 @cache
 def layer_operators() -> dict[str, LayerOperator]:
     """All layer operators by name."""
-    found = [
-        one for module in MODULES for one in import_module(f"{__name__}.{module}").OPERATORS
-    ]
+    found = [one for module in MODULES for one in import_module(f"{__name__}.{module}").OPERATORS]
     return {one.name: one for one in found}
 
 
 def layer_operator(name: str) -> LayerOperator:
-    """The layer operator of that name. Raises InvalidValue, with the nearest, where there is none."""
+    """The layer operator of that name.
+
+    Raises:
+        InvalidValue: there is none, with the nearest.
+    """
     known = layer_operators()
     if name not in known:
         hint = did_you_mean(name, known)

@@ -29,14 +29,12 @@ def topk_softmax(gating: Any, topk: int, renormalize: bool = False) -> tuple[Any
 
     powers = torch.exp(wide(gating) - wide(gating).max(-1, keepdim=True).values)
     probabilities = powers / powers.sum(-1, keepdim=True)
-    order = probabilities.argsort(-1, descending=True, stable=True)[:, :topk]
+    order = probabilities.argsort(dim=-1, descending=True, stable=True)[:, :topk]
     weights = probabilities.gather(-1, order)
     return weights / weights.sum(-1, keepdim=True) if renormalize else weights, order.int()
 
 
-def moe_align_block_size(
-    topk_ids: Any, block_size: int, num_experts: int
-) -> tuple[Any, Any, Any]:
+def moe_align_block_size(topk_ids: Any, block_size: int, num_experts: int) -> tuple[Any, Any, Any]:
     """Sort (token, choice) pairs by expert, each expert's filled up to whole blocks.
 
     `topk_ids` (tokens, topk), numbers of experts. Results, all int32: `sorted_ids`, indices into
@@ -53,7 +51,8 @@ def moe_align_block_size(
         blocks = -(-len(mine) // block_size)
         places += mine + [len(flat)] * (blocks * block_size - len(mine))
         experts += [expert] * blocks
-    return tuple(torch.tensor(one, dtype=torch.int32) for one in (places, experts, [len(places)]))  # type: ignore[return-value]
+    made = [torch.tensor(one, dtype=torch.int32) for one in (places, experts, [len(places)])]
+    return made[0], made[1], made[2]
 
 
 def _in_use(results: tuple[Any, Any, Any], case: Case) -> tuple[Any, Any, Any]:
@@ -64,7 +63,9 @@ def _in_use(results: tuple[Any, Any, Any], case: Case) -> tuple[Any, Any, Any]:
     sorted_ids, expert_ids, num_padded = (one.cpu() for one in results)
     used = int(num_padded)
     experts = expert_ids[: used // block_size]
-    pairs = sorted(zip(experts.repeat_interleave(block_size).tolist(), sorted_ids.tolist()))
+    pairs = sorted(
+        zip(experts.repeat_interleave(block_size).tolist(), sorted_ids[:used].tolist(), strict=True)
+    )
     return torch.tensor([place for _, place in pairs]), experts, num_padded
 
 

@@ -97,9 +97,7 @@ def topk_softmax(gating: Any, topk: int, renormalize: bool = False) -> tuple[Any
     return weights, experts.int()
 
 
-def moe_align_block_size(
-    topk_ids: Any, block_size: int, num_experts: int
-) -> tuple[Any, Any, Any]:
+def moe_align_block_size(topk_ids: Any, block_size: int, num_experts: int) -> tuple[Any, Any, Any]:
     import torch
 
     flat = topk_ids.flatten().long()

@@ -1,0 +1,65 @@
+"""torch_npu's fused kernels, on the emulated NPU, called as the real schemas say."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.operators.agreeing import agree
+
+from jumar.emulator import fault, record
+from jumar.operators.binding import Bindings
+from jumar.operators.layers import Draw, layer_operator
+from jumar.operators.providers import provider
+
+KERNELS = {
+    "silu_and_mul": {"npu::npu_swiglu"},
+    "gelu_and_mul": {"npu::npu_geglu"},
+    "rms_norm": {"npu::npu_rms_norm", "npu::npu_add_rms_norm"},
+    "rotary_embedding": {"npu::npu_rotary_mul"},
+    "topk_softmax": {"npu::npu_moe_gating_top_k_softmax"},
+}
+
+
+def test_it_is_available_on_an_npu():
+    assert provider("torch_npu").unavailable() is None
+    assert set(provider("torch_npu").layers()) == set(KERNELS)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_computes_the_formula(name, dtype):
+    layer = layer_operator(name)
+    function = Bindings({name: "torch_npu"}, "npu:0").bind(name, dtype)
+    with record() as called:
+        for case in layer.cases(Draw(dtype)):
+            agree(layer, function, case, dtype, "npu:0")
+    assert KERNELS[name] <= set(called)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_wrong_kernel_is_noticed(name):
+    layer = layer_operator(name)
+    function = Bindings({name: "torch_npu"}, "npu:0").bind(name, "float32")
+    kernel = min(KERNELS[name], key=len).removeprefix("npu::")
+    case = next(layer.cases(Draw("float32")))
+    with fault(kernel, "wrong"), pytest.raises(AssertionError):
+        agree(layer, function, case, "float32", "npu:0")
+
+
+@pytest.mark.parametrize(
+    "name", ["silu_and_mul", "rms_norm", "rotary_embedding", "moe_align_block_size", "fused_moe"]
+)
+def test_the_reference_runs_on_the_device_too(name):
+    layer = layer_operator(name)
+    function = Bindings({name: "reference"}, "npu:0").bind(name, "float32")
+    for case in layer.cases(Draw("float32")):
+        agree(layer, function, case, "float32", "npu:0")
+
+
+def test_the_order_decides_and_the_arguments_of_the_fused_kernel_stay_as_they_were():
+    bindings = Bindings({"rms_norm": ("torch_npu", "reference")}, "npu:0")
+    norm = bindings.bind("rms_norm", "float16")
+    x, residual = torch.ones(2, 8, device="npu").half(), torch.ones(2, 8, device="npu").half()
+    norm(x, torch.ones(8, device="npu").half(), 1e-6, residual)
+    assert torch.equal(x, torch.ones_like(x)) and torch.equal(residual, torch.ones_like(x))
+    assert bindings.bound == {"rms_norm": "torch_npu"}
