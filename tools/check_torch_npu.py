@@ -1,7 +1,8 @@
-"""Hold the dump of torch_npu 2.13.0 in `tests/emulated` against the real one, without CANN.
+"""Hold what is recorded of torch_npu 2.13.0 against the real one, without CANN: its API in
+`tests/emulated` and its registrations in the catalogue of operators.
 
     python tools/check_torch_npu.py           # compare
-    python tools/check_torch_npu.py --update  # write the dump anew
+    python tools/check_torch_npu.py --update  # write both anew
 
 The wheel is unpacked into a folder of its own (`build/torch_npu`, never an environment), beside
 empty stand-ins for the libraries of CANN that it links to: enough to import it and read its names,
@@ -19,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 DUMP = ROOT / "tests" / "emulated" / "torch_npu-2.13.0.json"
+CATALOGUE = ROOT / "src/jumar/operators/catalogue/recorded/torch_npu-2.13.0.json"
 FOLDER = ROOT / "build" / "torch_npu"
 WHEEL = "torch_npu==2.13.0"
 LIBRARIES = (
@@ -54,6 +56,28 @@ json.dump({
 }, sys.stdout)
 """
 
+REGISTRATIONS = """
+import sys
+from dataclasses import replace
+import torch, torch_npu
+from jumar.operators.catalogue import torch_names, torch_npu as reader
+from jumar.operators.catalogue.base import Catalogue, merged
+from jumar.operators.catalogue.record import write
+known = torch_names.read().operators
+found = reader.read(known)
+registered = {one.operator for one in found.implementations}
+own = {
+    name: replace(
+        one,
+        keys=tuple(key for key in one.keys if "PrivateUse1" in key),
+        schema="" if one.kind == "aten" else one.schema,
+    )
+    for name, one in known.items() if name in registered or one.kind == "library"
+}
+source = "the wheel of torch_npu, imported beside empty stand-ins for CANN"
+write(merged([replace(found, operators=own)]), sys.argv[1], source=source)
+"""
+
 
 def main() -> int:
     """Compare or update; 1 where they differ."""
@@ -62,7 +86,7 @@ def main() -> int:
     update = parser.parse_args().update
     unpack()
     stand_in()
-    found = probe()
+    found = json.loads(inside(PROBE, json.dumps(called())).splitlines()[-1])
     native = found.pop("native")
     if update:
         DUMP.write_text(json.dumps(found, indent=0, sort_keys=True), encoding="utf-8")
@@ -71,10 +95,12 @@ def main() -> int:
             "without overloads.\n" + "\n".join(native) + "\n",
             encoding="utf-8",
         )
-        print(f"written: {DUMP}")
+        inside(REGISTRATIONS, str(CATALOGUE))
+        print(f"written: {DUMP} and {CATALOGUE}")
         return 0
     differences = compare(json.loads(DUMP.read_text(encoding="utf-8")), found)
     differences += missing("native operator", set(listed("native_2.13.txt")), set(native))
+    differences += registrations()
     for line in differences:
         print(line)
     print(f"torch_npu {found['version']}: {len(differences)} differences from the dump")
@@ -149,9 +175,13 @@ def symbols(library: Path, which: str) -> set[str]:
     return {row[-1].split("@")[0] for row in rows if row and "w" not in row[:-1]}
 
 
-def probe() -> dict:
-    """What the real module has, read in a process that sees the stand-ins."""
-    wanted = json.dumps([line.split("(")[0] for line in listed("npu_2.13.txt")])
+def called() -> list[str]:
+    """The names of torch_npu's own operators that the emulator has."""
+    return [line.split("(")[0] for line in listed("npu_2.13.txt")]
+
+
+def inside(code: str, *arguments: str) -> str:
+    """The output of code that runs where the real module can be imported beside the stand-ins."""
     environ = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND")}
     environ.pop("JUMAR_EMULATE_NPU", None)
     environ.update(
@@ -159,7 +189,17 @@ def probe() -> dict:
         LD_LIBRARY_PATH=str(FOLDER / "stubs"),
         PYTHONPATH=str(FOLDER),
     )
-    return json.loads(run([sys.executable, "-c", PROBE, wanted], env=environ).splitlines()[-1])
+    return run([sys.executable, "-c", code, *arguments], env=environ)
+
+
+def registrations() -> list[str]:
+    """Where the recorded catalogue differs from what the real module registers."""
+    fresh = FOLDER / "registrations.json"
+    inside(REGISTRATIONS, str(fresh))
+    recorded, found = (json.loads(path.read_text(encoding="utf-8")) for path in (CATALOGUE, fresh))
+    for part in (recorded, found):
+        part.pop("made_by")
+    return [f"catalogue: {key} differs" for key in found if recorded.get(key) != found[key]]
 
 
 def compare(recorded: dict, found: dict) -> list[str]:

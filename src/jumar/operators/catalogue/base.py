@@ -125,15 +125,15 @@ class Catalogue:
     """The operators and implementations of one environment, with the versions they come from.
 
     `unused` holds, by provider and vendor, the functions that the provider itself leaves out there.
-    `reentries` holds what is known of calls between operators; `reenters` finds more out. `live` is
-    true of the environment of this process.
+    `reentries` holds what is known of calls between operators, None where nothing could be found
+    out; `reenters` looks for more. `live` is true of the environment of this process.
     """
 
     versions: Mapping[str, str]
     operators: Mapping[str, Operator]
     implementations: tuple[Implementation, ...] = ()
     unused: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
-    reentries: Mapping[str, tuple[Reentry, ...]] = field(default_factory=dict)
+    reentries: Mapping[str, tuple[Reentry, ...] | None] = field(default_factory=dict)
     live: bool = False
 
     def operator(self, name: str) -> Operator:
@@ -213,6 +213,14 @@ class Catalogue:
         missing = [name for name in names if name not in self.reentries]
         return replace(self, reentries={**self.reentries, **find(missing)})
 
+    def callers(self, name: str) -> tuple[str, ...]:
+        """The operators that are known to call this one, at any level down."""
+        return tuple(
+            caller
+            for caller, calls in self.reentries.items()
+            if any(one.operator == name for one in calls or ())
+        )
+
     def unknown(self, name: str, provider: str | None = None) -> InvalidValue:
         """The error for a name that means nothing here; its hint names the nearest."""
         whose = f" of {provider}" if provider else ""
@@ -254,7 +262,7 @@ def merged(parts: Iterable[Catalogue], *, live: bool = False) -> Catalogue:
     operators: dict[str, Operator] = {}
     implementations: set[Implementation] = set()
     unused: dict[str, Mapping[str, tuple[str, ...]]] = {}
-    reentries: dict[str, tuple[Reentry, ...]] = {}
+    reentries: dict[str, tuple[Reentry, ...] | None] = {}
     for part in parts:
         for library, version in part.versions.items():
             if versions.setdefault(library, version) != version:

@@ -68,7 +68,7 @@ class _File(_Shape):
     operators: dict[str, _Operator]
     implementations: list[_Group] = []
     unused: dict[str, dict[str, list[str]]] = {}
-    reentries: dict[str, dict[KnownBy, list[str]]] = {}
+    reentries: dict[str, dict[KnownBy, list[str]] | None] = {}
 
 
 def write(catalogue: Catalogue, path: str | Path, *, source: str = "this process") -> Path:
@@ -153,7 +153,6 @@ def _plain(catalogue: Catalogue, source: str) -> dict[str, Any]:
         head = (one.provider, one.key, one.origin, one.condition)
         groups.setdefault(head, {}).setdefault(one.function, []).append(one.operator)
     names = ("provider", "key", "origin", "condition")
-    unused = {who: {v: list(n) for v, n in by.items()} for who, by in catalogue.unused.items()}
     return {
         "format": FORMAT,
         "made_by": f"jumar {__version__}",
@@ -176,7 +175,9 @@ def _said(operator: Operator) -> dict[str, str]:
     return {name: text for name, text in row.items() if text and text != operator.base}
 
 
-def _calls(reentries: Iterable[Reentry]) -> dict[str, list[str]]:
+def _calls(reentries: Iterable[Reentry] | None) -> dict[str, list[str]] | None:
+    if reentries is None:
+        return None
     calls: dict[str, list[str]] = {}
     for one in reentries:
         calls.setdefault(one.known_by, []).append(one.operator)
@@ -212,12 +213,15 @@ def _catalogue(file: _File) -> Catalogue:
         for function, names in group.functions.items()
         for operator in names
     ]
-    reentries = {
-        name: tuple(Reentry(called, by) for by, names in calls.items() for called in names)
-        for name, calls in file.reentries.items()
-    }
+    reentries = {name: _reentries(calls) for name, calls in file.reentries.items()}
     unused = {who: {v: tuple(n) for v, n in by.items()} for who, by in file.unused.items()}
     return merged([Catalogue(file.versions, operators, tuple(implementations), unused, reentries)])
+
+
+def _reentries(calls: dict[KnownBy, list[str]] | None) -> tuple[Reentry, ...] | None:
+    if calls is None:
+        return None
+    return tuple(Reentry(called, by) for by, names in calls.items() for called in names)
 
 
 def _base(name: str) -> str:

@@ -26,16 +26,16 @@ SAMPLES = 6
 Calls = dict[KnownBy, list[str]]
 
 
-def find(names: Iterable[str]) -> dict[str, tuple[Reentry, ...]]:
-    """For each operator what it calls, all levels down; without those that nothing was found of.
+def find(names: Iterable[str]) -> dict[str, tuple[Reentry, ...] | None]:
+    """For each operator what it calls, all levels down; None where that was not found out.
 
     Composite kernels are run on small tensors on the CPU, down to operators that have kernels of
     their own; torch's Python decomposition is run likewise, one level.
     """
-    found = {}
+    found: dict[str, tuple[Reentry, ...] | None] = dict.fromkeys(names)
     child = None
     with Zygote(preload=["torch", "torch._decomp"]) as zygote:
-        for name in names:
+        for name in found:
             if child is None or not child.alive:
                 child = zygote.spawn(prober)
             outcome = child.call(name, deadline=DEADLINE)
@@ -164,12 +164,12 @@ def recorded(
 def _inputs(
     schema: Any, shape: tuple[int, ...], dtype: Any, optional: bool
 ) -> tuple[list[Any], dict[str, Any]]:
-    """A value for each argument without default, and with `optional` for each optional tensor."""
+    """A value for each argument without default, with `optional` for optional operands too."""
     positional, named = [], {}
     for argument in schema.arguments:
         kind = str(argument.type)
-        if optional and kind == "Optional[Tensor]":
-            kind = "Tensor"
+        if optional and kind in ("Optional[Tensor]", "Optional[number]"):
+            kind = kind.removeprefix("Optional[").removesuffix("]")
         elif argument.has_default_value():
             continue
         value = _value(kind, shape, dtype)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 from jumar.contracts.errors import InvalidValue, did_you_mean
 from jumar.operators.catalogue import flag_gems, torch_names, torch_npu, vllm
-from jumar.operators.catalogue.base import Catalogue, merged
+from jumar.operators.catalogue.base import Catalogue, Reentry, merged
+from jumar.operators.catalogue.record import read, shipped
 
 PACKAGES: dict[str, Callable[[Path, str | None], Catalogue]] = {
     flag_gems.NAME: flag_gems.read,
@@ -37,7 +39,13 @@ def live(packages: Iterable[Path] = ()) -> Catalogue:
             raise InvalidValue(f"{folder} is no package to read.", hint=hint, param="package")
         folders[folder.name] = folder.resolve()
     parts += [PACKAGES[name](folder, _version(name, folder)) for name, folder in folders.items()]
-    return merged(parts, live=True)
+    return replace(merged(parts, live=True), reentries=_known_calls(dispatcher.versions["torch"]))
+
+
+def _known_calls(torch: str) -> Mapping[str, tuple[Reentry, ...] | None]:
+    """What was recorded of calls between the operators of just this version of torch."""
+    path = shipped().get(f"torch-{torch.partition('+')[0]}")
+    return read(path).reentries if path is not None else {}
 
 
 def _installed(name: str) -> Path | None:

@@ -11,6 +11,8 @@ KEY = "PrivateUse1"
 """The dispatch key of a backend outside torch."""
 
 _PLACE = re.compile(rf"^{KEY}: (?:registered at )?(.+?) ::", re.MULTILINE)
+_ABOVE = re.compile(r"^.*/(?=(?:torch_npu|op_plugin)/)")
+"""What stands before the library's own folders in the place of a registration."""
 
 
 def read(operators: dict[str, Operator]) -> Catalogue | None:
@@ -28,7 +30,7 @@ def read(operators: dict[str, Operator]) -> Catalogue | None:
     for name, operator in operators.items():
         if KEY in operator.keys:
             place = _PLACE.search(torch._C._dispatch_dump(name))
-            origin = place.group(1) if place else "dispatcher"
+            origin = _ABOVE.sub("", place.group(1)) if place else "dispatcher"
             if "flag_gems" not in origin:
                 found.append(Implementation(name, "torch_npu", "", KEY, origin))
     return Catalogue({"torch_npu": module.__version__}, {}, tuple(found))
