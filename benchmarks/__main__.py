@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import cli, isolate, warm
+from benchmarks import binding, cli, isolate, warm
 
-SECTIONS = {"cli": cli.main, **warm.SECTIONS, "isolate": isolate.main}
+SECTIONS = {"cli": cli.main, **warm.SECTIONS, "isolate": isolate.main, "binding": binding.main}
 
 
 def main() -> int:
