@@ -31,6 +31,15 @@ COMMANDS: dict[str, Row] = {
     "models": Row("Models", "jumar.cli.models:command", "List the models, or describe one."),
     "models pull": Row("Models", "jumar.cli.weights:pull", "Fetch a model's weights."),
     "models where": Row("Models", "jumar.cli.weights:where", "Say where a model's weights are."),
+    "operators list": Row(
+        "Operators", "jumar.cli.operators.catalogue:list_command", "List operators by name."
+    ),
+    "operators show": Row(
+        "Operators", "jumar.cli.operators.catalogue:show_command", "Explain one operator."
+    ),
+    "operators record": Row(
+        "Operators", "jumar.cli.operators.catalogue:record", "Record the names that are here."
+    ),
     "operators lint": Row(
         "Operators", "jumar.cli.operators.policy:lint", "Find lines that switch nothing off."
     ),

@@ -255,6 +255,8 @@ class Catalogue:
 def merged(parts: Iterable[Catalogue], *, live: bool = False) -> Catalogue:
     """One catalogue of what several sources know; of an operator in two, the keys of both.
 
+    It is live where one of them is.
+
     Raises:
         InvalidInput: two parts come from different versions of one library.
     """
@@ -273,6 +275,7 @@ def merged(parts: Iterable[Catalogue], *, live: bool = False) -> Catalogue:
         for name, operator in part.operators.items():
             operators[name] = _joined(operators.get(name, operator), operator)
         implementations |= set(part.implementations)
+        live = live or part.live
         unused |= part.unused
         reentries |= part.reentries
     return Catalogue(
