@@ -5,7 +5,8 @@ must not skip there:        JUMAR_REQUIRE_ASCEND=1 pytest …
 on emulated NPUs:           JUMAR_EMULATE_NPU=2 pytest …     (shows nothing about real ones)
 
 Each missing prerequisite is one line of reason. Large models run where somebody says where their
-weights lie: JUMAR_SVD_XT_MODEL_SOURCE, or OmniRT's own names (OMNIRT_SVD_XT_MODEL_SOURCE).
+weights lie: JUMAR_SVD_XT_MODEL_SOURCE, or OmniRT's own names (OMNIRT_SVD_XT_MODEL_SOURCE). Avatars
+run where JUMAR_FLASHTALK_REPO_PATH, …_IMAGE_PATH and …_AUDIO_PATH (or OMNIRT_…) are set.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ SOURCES = {
     "wan2.2-t2v-14b": "WAN2_2_T2V_14B",
 }
 """Models of the deployment page, and the <X> of the variables that name their weights."""
+AVATARS = {
+    "soulx-flashtalk-14b": "FLASHTALK",
+    "soulx-flashhead-1.3b": "FLASHHEAD",
+    "soulx-liveact-14b": "LIVEACT",
+}
 
 # Graphs are tried unasked on a real NPU. On an emulated one they take minutes and show nothing that
 # tests/emulated does not.
@@ -159,3 +165,20 @@ def test_a_large_model_runs(model: str, tmp_path: Path) -> None:
     else:
         request = requests.text2image(model, "A cat on a mat.", **ask)
     where(run(request, tmp_path))
+
+
+@pytest.mark.parametrize("model", AVATARS)
+def test_an_avatar_speaks(model: str, tmp_path: Path) -> None:
+    """The script of the checkout that the variables name ends with a video of some length."""
+    set_to = {}
+    for what in ("REPO_PATH", "IMAGE_PATH", "AUDIO_PATH"):
+        names = [f"{who}_{AVATARS[model]}_{what}" for who in ("JUMAR", "OMNIRT")]
+        set_to[what] = next(filter(None, map(os.environ.get, names)), None)
+        if set_to[what] is None:
+            lack(f"avatar: neither {' nor '.join(names)} is set")
+    request = requests.audio2video(
+        model, str(set_to["IMAGE_PATH"]), str(set_to["AUDIO_PATH"]), backend="ascend"
+    )
+    result = run(request, tmp_path)
+    assert result.metadata.device_placement["model"].startswith("npu:0")
+    assert result.outputs[0].num_frames and result.outputs[0].duration_s

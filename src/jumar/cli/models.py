@@ -152,7 +152,7 @@ def _facts(manifest: Manifest) -> list[tuple[str, str]]:
         ("family", manifest.family),
         ("licence", manifest.licence),
         ("also named", ", ".join(manifest.aliases)),
-        ("memory", f"{needs.memory_gb:g} GiB on the device"),
+        ("memory", f"{needs.memory_gb:g} GiB on the device" if needs.memory_gb else ""),
         ("download", f"{needs.download_mb:g} MB" if needs.download_mb else ""),
         ("adapters", ", ".join(manifest.adapters)),
     ]
