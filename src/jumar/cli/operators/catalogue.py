@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,20 +142,16 @@ def _known(catalogues: Sequence[str]) -> Catalogue:
     return with_layers(opened(catalogues), usable_only=False)
 
 
-def _check(value: str | None, known: Any, param: str) -> None:
+def _check(value: str | None, known: Collection[str], param: str) -> None:
     if value is not None and value not in known:
-        raise InvalidValue(
-            f"There is no {param} {value!r}.", hint=did_you_mean(value, known), param=param
-        )
+        hint = did_you_mean(value, known)
+        raise InvalidValue(f"There is no {param} {value!r}.", hint=hint, param=param)
 
 
 def _fits(name: str, pattern: str) -> bool:
-    wild = any(sign in pattern for sign in "*?[")
-    return (
-        fnmatchcase(name, pattern) or fnmatchcase(name, f"*::{pattern}")
-        if wild
-        else pattern in name
-    )
+    if not any(sign in pattern for sign in "*?["):
+        return pattern in name
+    return fnmatchcase(name, pattern) or fnmatchcase(name, f"*::{pattern}")
 
 
 def _row(catalogue: Catalogue, operator: Operator) -> dict[str, Any]:
@@ -184,18 +180,11 @@ def _providers(catalogue: Catalogue, name: str) -> str:
 
 
 def _functions(implementations: Sequence[Implementation]) -> None:
-    show.columns(
-        [
-            (
-                one.provider,
-                one.function,
-                one.operator,
-                one.key,
-                " ".join([one.origin, one.condition]),
-            )
-            for one in implementations
-        ]
-    )
+    rows = []
+    for one in implementations:
+        condition = f"  if {one.condition}" if one.condition else ""
+        rows.append((one.provider, one.function, one.operator, one.key, one.origin + condition))
+    show.columns(rows)
 
 
 def _explain(told: Description, catalogue: Catalogue) -> None:

@@ -53,13 +53,13 @@ def read(folder: Path, version: str | None = None) -> Catalogue:
 def _entry(source: PythonSource, row: ast.expr, brand: str, key: str) -> Iterator[Implementation]:
     if not isinstance(row, ast.Tuple) or len(row.elts) < 2:
         raise InvalidInput(f"{TABLE}: {ast.unparse(row)} is no entry.", param="package")
-    name, function, condition, more = (*row.elts, None, None)[:4]
+    name, function, *rest = row.elts
+    operator = f"aten::{ast.literal_eval(name)}"
     found = _function(source, ast.unparse(function), brand)
-    keys = more.elts if isinstance(more, ast.Tuple) else []
-    for one in (key, *(_key(source, written, key) for written in keys)):
-        yield Implementation(
-            f"aten::{ast.literal_eval(name)}", NAME, found.name, one, found.module, _said(condition)
-        )
+    condition = _said(rest[0]) if rest else ""
+    more = rest[1].elts if len(rest) > 1 and isinstance(rest[1], ast.Tuple) else []
+    for one in (key, *(_key(source, written, key) for written in more)):
+        yield Implementation(operator, NAME, found.name, one, found.module, condition)
 
 
 def _function(source: PythonSource, name: str, brand: str) -> Definition:
@@ -93,13 +93,13 @@ def _key(source: PythonSource, written: ast.expr, own: str) -> str:
     if isinstance(written, ast.Attribute) and isinstance(written.value, ast.Attribute):
         return written.value.attr
     if isinstance(written, ast.BinOp) and isinstance(written.left, ast.Constant):
-        return f"{written.left.value}{own}"
+        return str(written.left.value) + own
     raise InvalidInput(f"{TABLE}: {ast.unparse(written)} is no dispatch key.", param="package")
 
 
-def _said(condition: ast.expr | None) -> str:
-    """The expression of a condition; empty for none."""
-    if condition is None or (isinstance(condition, ast.Constant) and condition.value is None):
+def _said(condition: ast.expr) -> str:
+    """The expression of a condition; empty for `None`."""
+    if isinstance(condition, ast.Constant) and condition.value is None:
         return ""
     return ast.unparse(condition.body if isinstance(condition, ast.Lambda) else condition)
 

@@ -135,7 +135,7 @@ def recorded(
 
     calls: set[str] = set()
 
-    class Recorder(TorchDispatchMode):
+    class Recorder(TorchDispatchMode):  # type: ignore[misc]
         inside = not within
 
         def __torch_dispatch__(

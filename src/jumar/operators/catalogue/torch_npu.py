@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 
 from jumar.operators.catalogue.base import Catalogue, Implementation, Operator
 
@@ -15,7 +16,7 @@ _ABOVE = re.compile(r"^.*/(?=(?:torch_npu|op_plugin)/)")
 """What stands before the library's own folders in the place of a registration."""
 
 
-def read(operators: dict[str, Operator]) -> Catalogue | None:
+def read(operators: Mapping[str, Operator]) -> Catalogue | None:
     """The NPU kernels among the dispatcher's `operators`; None where torch_npu is not loaded.
 
     `import torch` loads an installed torch_npu by itself. Kernels that FlagGems put in place of
