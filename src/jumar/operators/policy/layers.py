@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,15 +18,22 @@ def with_layers(catalogue: Catalogue, *, usable_only: bool) -> Catalogue:
     Raises:
         PluginFailed: an installed provider cannot be imported.
     """
-    from jumar.operators.catalogue.base import Catalogue, Implementation, Operator, merged
+    from jumar.operators.catalogue.base import merged
+
+    return merged([catalogue, _layers(usable_only)], live=catalogue.live)
+
+
+@cache
+def _layers(usable_only: bool) -> Catalogue:
+    """Looked up once in a process."""
+    from jumar.operators.catalogue.base import Catalogue, Implementation, Operator
     from jumar.operators.layers import layer_operators
     from jumar.operators.providers import provider, providers
 
-    found = [
-        Implementation(operator, name, "", "layer", plugin.value)
-        for name, plugin in providers().items()
-        if not (usable_only and provider(name).unavailable())
-        for operator in provider(name).layers()
-    ]
+    found = []
+    for name, plugin in providers().items():
+        here = provider(name)
+        if not (usable_only and here.unavailable()):
+            found += [Implementation(op, name, "", "layer", plugin.value) for op in here.layers()]
     operators = {name: Operator(name, name) for name in layer_operators()}
-    return merged([catalogue, Catalogue({}, operators, tuple(found))], live=catalogue.live)
+    return Catalogue({}, operators, tuple(found))

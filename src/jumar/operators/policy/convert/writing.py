@@ -97,7 +97,8 @@ def _functions(layer: Layer, catalogue: Catalogue, lost: list[str]) -> Names:
     off = {name for _, names in denials for name in names}
     live = catalogue.functions(PROVIDER)
     for rule, names in denials:
-        functions = sorted({one.function for one in catalogue.implementing(names, PROVIDER)})
+        implementing = catalogue.implementing(names, PROVIDER)
+        functions = sorted({one.function for one in implementing} - {""})
         dispatched = [name for name in names if catalogue.operators[name].kind != "layer"]
         if dispatched and not functions:
             lost.append(f"{rule.origin}: FlagGems has no implementation of {rule.subject}")

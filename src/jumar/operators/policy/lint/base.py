@@ -31,6 +31,7 @@ CODES: Mapping[str, Kind] = {
     "contradiction": Kind("warning", "one line switches on what another one switches off"),
     "duplicate": Kind("warning", "stands twice"),
     "no-source": Kind("warning", "nobody can tell later why the line is there"),
+    "unproven": Kind("warning", "the catalogue lists nothing that the line could be held against"),
     "already-off": Kind("note", "the library leaves it out here without being told"),
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from jumar.operators.policy.lint.base import Finding
@@ -22,6 +23,9 @@ CALLED: Mapping[KnownBy, str] = {
     "run": "torch then makes it of {}, which FlagGems computes",
     "decomposition": "some backends then make it of {}, which FlagGems computes",
 }
+_TYPING_ERROR = 0.8
+"""Likeness (difflib's) from which a name is taken for another one with a typing error."""
+
 DEVICE_KEY = "PrivateUse1"
 """torch's dispatch key of an NPU's own kernels."""
 
@@ -77,9 +81,11 @@ def duplicates(names: NameList) -> Iterator[Finding]:
 
 def dead(names: NameList, entry: str, catalogue: Catalogue) -> Finding:
     """An entry that is no function's name: what was meant, as far as names can tell."""
-    known = catalogue.named(entry).operators or catalogue.family(entry.strip("_"))
+    exact = catalogue.named(entry).operators
+    known = exact if entry.endswith("_") else catalogue.family(entry)
+    known = known or catalogue.family(entry.strip("_"))
     found = catalogue.implementing([one.name for one in known], PROVIDER)
-    if meant := sorted({one.function for one in found}):
+    if meant := sorted({one.function for one in found} - {""}):
         message = "is an operator's name; FlagGems' lists match the names of its functions"
         return names.finding("dead-entry", entry, message, meant, f"write {', '.join(meant)}")
     nearest = catalogue.nearest(entry, provider=PROVIDER)
@@ -87,7 +93,8 @@ def dead(names: NameList, entry: str, catalogue: Catalogue) -> Finding:
         message = "FlagGems has no implementation of that operator: nothing is switched off"
         return names.finding("dead-entry", entry, message, nearest, "remove it")
     message = "is no function that FlagGems registers"
-    fix = f"write {nearest[0]}, or remove it" if nearest else "remove it"
+    typed = get_close_matches(entry, nearest, n=1, cutoff=_TYPING_ERROR)
+    fix = f"write {typed[0]}, or remove it" if typed else "remove it"
     return names.finding("dead-entry", entry, message, nearest, fix)
 
 

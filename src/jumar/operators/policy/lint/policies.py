@@ -30,8 +30,10 @@ def check(layer: Layer, catalogue: Catalogue) -> Iterator[Finding]:
             yield _finding("unknown-name", rule, message, fix=error.hint or "")
             continue
         spoken.append((rule, frozenset(catalogue.operators) if names is None else names))
+    told = {one.provider for one in catalogue.implementations if one.key != "layer"}
     for rule, names in spoken:
-        yield from _of_rule(rule, names, layer, catalogue)
+        yield from _of_rule(rule, names, layer, told, catalogue)
+    yield from _unproven(spoken, told)
     denials = [(rule, names) for rule, names in spoken if rule.key == "deny"]
     yield from _duplicates(spoken)
     yield from _partial(denials, catalogue)
@@ -39,7 +41,7 @@ def check(layer: Layer, catalogue: Catalogue) -> Iterator[Finding]:
 
 
 def _of_rule(
-    rule: Rule, names: frozenset[str], layer: Layer, catalogue: Catalogue
+    rule: Rule, names: frozenset[str], layer: Layer, told: set[str], catalogue: Catalogue
 ) -> Iterator[Finding]:
     strict = layer.strict is not None and layer.strict.on
     if rule.key == "order":
@@ -49,8 +51,20 @@ def _of_rule(
     if not rule.because and not rule.sources:
         yield _finding("no-source", rule, "has neither because nor source")
     for provider in rule.providers:
-        if provider in catalogue.providers and not catalogue.implementing(names, provider):
+        if provider in told and not catalogue.implementing(names, provider):
             yield _finding("dead-entry", rule, f"{provider} has no implementation of it")
+
+
+def _unproven(spoken: Spoken, told: set[str]) -> Iterator[Finding]:
+    """Providers whose implementations of torch's operators this catalogue does not list."""
+    first: dict[str, Rule] = {}
+    for rule, _ in spoken:
+        for provider in rule.providers if rule.key != "order" else ():
+            if provider not in (*told, "device", REFERENCE):
+                first.setdefault(provider, rule)
+    for provider, rule in first.items():
+        message = f"this catalogue does not list what {provider} has: nothing is proven of it"
+        yield _finding("unproven", rule, message, fix="name a catalogue that does")
 
 
 def _duplicates(spoken: Spoken) -> Iterator[Finding]:
@@ -96,4 +110,5 @@ def _denied(denials: Spoken, provider: str) -> set[str]:
 
 
 def _finding(code: str, rule: Rule, message: str, *, fix: str = "") -> Finding:
-    return Finding(code, rule.origin.place, rule.origin.line, str(rule), message, (), fix)
+    entry = f"{rule.key} {', '.join([*rule.operators, *rule.families]) or 'everything'}"
+    return Finding(code, rule.origin.place, rule.origin.line, entry, message, (), fix)
