@@ -55,8 +55,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         owner: SpeechServer = self.server.owner  # type: ignore[attr-defined]
         length = int(self.headers["Content-Length"])
-        body = json.loads(self.rfile.read(length))
-        owner.asked.append({"path": self.path, "headers": dict(self.headers), "body": body})
+        raw = self.rfile.read(length)
+        body = json.loads(raw) if self.headers["Content-Type"] == "application/json" else None
+        headers = dict(self.headers)
+        owner.asked.append({"path": self.path, "headers": headers, "body": body, "raw": raw})
         says = owner.says.pop(0) if len(owner.says) > 1 else owner.says[0]
         try:
             says(self)

@@ -18,11 +18,11 @@ from tests.support.speech_server import Handler, SpeechServer, answering
 
 import jumar
 from jumar import catalog, engine
-from jumar.contracts.errors import InvalidValue
+from jumar.contracts.errors import InvalidInput, InvalidValue
 from jumar.contracts.requests import GenerateRequest, text2audio
 from jumar.contracts.results import GenerateResult
 from jumar.runtime.families.remote import client as remote
-from jumar.runtime.families.remote.client import Client
+from jumar.runtime.families.remote.client import Body, Client
 from jumar.runtime.families.remote.refusals import message_of
 from jumar.runtime.families.remote.service import Service, address
 
@@ -30,6 +30,7 @@ pytest.importorskip("av")
 
 Says = Callable[[Handler], None]
 MODEL = "vllm-omni-speech"
+ROUTE, ASKED = "/v1/audio/speech", Body({"input": "Hello."})
 BUSY = answering(503, {"error": {"message": "The model is loading."}})
 
 
@@ -238,7 +239,10 @@ def test_bytes_are_given_out_as_they_arrive() -> None:
 
     async def listen(url: str) -> list[bytes]:
         pieces = []
-        async with Client(Service(url)) as client, client.stream("/v1/audio/speech", {}) as answer:
+        async with (
+            Client(Service(url)) as client,
+            client.stream(ROUTE, ASKED) as answer,
+        ):
             assert answer.media_type == "audio/wav"
             async for piece in answer:
                 pieces.append(piece)
@@ -253,7 +257,7 @@ def test_bytes_are_given_out_as_they_arrive() -> None:
 def test_one_client_answers_many_requests_over_its_connections() -> None:
     async def both(url: str) -> list[bytes]:
         async def one(client: Client) -> bytes:
-            async with client.stream("/v1/audio/speech", {}) as answer:
+            async with client.stream(ROUTE, ASKED) as answer:
                 return b"".join([piece async for piece in answer])
 
         async with Client(Service(url)) as client:
@@ -265,12 +269,50 @@ def test_one_client_answers_many_requests_over_its_connections() -> None:
 
 def test_leaving_early_tells_the_server() -> None:
     async def leave(url: str) -> None:
-        async with Client(Service(url)) as client, client.stream("/v1/audio/speech", {}) as answer:
+        async with (
+            Client(Service(url)) as client,
+            client.stream(ROUTE, ASKED) as answer,
+        ):
             await anext(answer.chunks)
 
     with SpeechServer(server.for_ever) as upstream:
         asyncio.run(leave(upstream.url))
         assert upstream.gone.wait(10)
+
+
+def test_a_form_carries_the_voice_as_a_file(tmp_path: Path) -> None:
+    """SoulX-Podcast's route; what the server receives is read by the standard library."""
+    import email
+
+    voice = tmp_path / "voice.wav"
+    voice.write_bytes(server.wav())
+    request = text2audio("soulx-podcast-1.7b", "Hi.", audio=voice, reference_text="Oh.", top_k=50)
+    with SpeechServer() as upstream:
+        request.config["server_url"] = upstream.url
+        result = engine.generate(request, out=tmp_path / "out")
+    assert result.ok, result.metadata.error
+    (asked,) = upstream.asked
+    assert asked["path"] == "/generate"
+    head = f"Content-Type: {asked['headers']['Content-Type']}\r\n\r\n".encode()
+    parts = {
+        part.get_param("name", header="content-disposition"): part
+        for part in email.message_from_bytes(head + asked["raw"]).walk()
+        if not part.is_multipart()
+    }
+    assert parts["prompt_audio"].get_payload(decode=True) == server.wav()
+    assert parts["prompt_audio"].get_filename() == "voice.wav"
+    fields = {name: part.get_payload() for name, part in parts.items() if name != "prompt_audio"}
+    assert fields == {"dialogue_text": "Hi.", "prompt_texts": "Oh.", "seed": "1988", "top_k": "50"}
+
+
+def test_a_voice_from_an_address_is_read_or_refused(tmp_path: Path) -> None:
+    inline = "data:audio/wav;base64," + base64.b64encode(server.wav()).decode()
+    with SpeechServer() as upstream:
+        assert ask(upstream.url, tmp_path, audio=inline).ok
+        assert upstream.asked[0]["body"]["ref_audio"] == inline
+        for bad in ("https://a.example/voice.wav", "data:audio/wav;base64,§", "data:text/plain,a"):
+            with pytest.raises(InvalidInput):
+                ask(upstream.url, tmp_path, audio=bad)
 
 
 @pytest.mark.parametrize("url", ["ftp://a", "127.0.0.1:8091", "http://", "", "http://u:p@host"])

@@ -1,7 +1,7 @@
 """A service that answers with bytes, given out as they arrive.
 
 async with Client(Service("http://127.0.0.1:8091")) as client:
-    async with client.stream("/v1/audio/speech", {"input": "Hello."}) as answer:
+    async with client.stream("/v1/audio/speech", Body({"input": "Hello."})) as answer:
         answer.media_type              # entered when the first bytes are here
         async for chunk in answer: ...
 
@@ -36,6 +36,20 @@ if TYPE_CHECKING:
 PAUSES_S = (0.25, 1.0)
 """Before the second and the third try, half to one and a half times as long."""
 _SAID = 1 << 16
+
+
+@dataclass(frozen=True)
+class Body:
+    """What is asked: JSON, or a form where there are `files` (name, content, media type)."""
+
+    fields: Mapping[str, Any]
+    files: Mapping[str, tuple[str, bytes, str]] | None = None
+
+    def content(self) -> dict[str, Any]:
+        """As arguments of an httpx request."""
+        if self.files is None:
+            return {"json": dict(self.fields)}
+        return {"data": {name: str(one) for name, one in self.fields.items()}, "files": self.files}
 
 
 @dataclass(frozen=True)
@@ -80,8 +94,8 @@ class Client:
         await self._http.aclose()
 
     @asynccontextmanager
-    async def stream(self, route: str, body: Mapping[str, Any]) -> AsyncIterator[Answer]:
-        """POST `body` as JSON; the answer, once its first bytes are here and are no text.
+    async def stream(self, route: str, body: Body) -> AsyncIterator[Answer]:
+        """POST `body`; the answer, once its first bytes are here and are no text.
 
         Raises:
             InvalidRequest: the service says that the request is wrong, in its own words.
@@ -94,7 +108,7 @@ class Client:
             await response.aclose()
 
     async def _begun(
-        self, route: str, body: Mapping[str, Any]
+        self, route: str, body: Body
     ) -> tuple[httpx.Response, bytes, AsyncIterator[bytes]]:
         import anyio
 
@@ -110,12 +124,12 @@ class Client:
         raise AssertionError("the last pause is None")
 
     async def _attempt(
-        self, route: str, body: Mapping[str, Any]
+        self, route: str, body: Body
     ) -> tuple[httpx.Response, bytes, AsyncIterator[bytes]]:
         import httpx
 
         try:
-            request = self._http.build_request("POST", route, json=dict(body))
+            request = self._http.build_request("POST", route, **body.content())
             response = await self._http.send(request, stream=True)
             try:
                 rest = response.aiter_bytes()

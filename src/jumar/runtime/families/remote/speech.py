@@ -9,8 +9,9 @@ from typing import Any
 from jumar.contracts.errors import UpstreamFailed
 from jumar.runtime.families.base import Draft
 from jumar.runtime.families.remote.audio import checked, raw
-from jumar.runtime.families.remote.client import Client
+from jumar.runtime.families.remote.client import Body, Client
 from jumar.runtime.families.remote.service import Service
+from jumar.runtime.families.remote.voice import Voice
 from jumar.runtime.families.waiting import until_done
 from jumar.runtime.run import Run
 
@@ -18,10 +19,18 @@ MAX_BYTES = 1 << 30
 """Where an answer is given up: three hours of 16-bit sound at 48 kHz."""
 
 
-def body_of(fields: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The request that the manifest's `fields` make of inputs and config; None is left out."""
-    known = {field: values.get(name) for field, name in fields.items()}
-    return {field: value for field, value in known.items() if value is not None}
+def body_of(options: Mapping[str, Any], values: Mapping[str, Any]) -> Body:
+    """The request that a manifest's `options` make of inputs and config; None is left out."""
+    known = {field: values.get(name) for field, name in options["fields"].items()}
+    fields = {
+        field: value.inline if isinstance(value, Voice) else value
+        for field, value in known.items()
+        if value is not None
+    }
+    if "files" not in options:
+        return Body(fields)
+    files = {field: values[name] for field, name in options["files"].items() if values.get(name)}
+    return Body(fields, {field: (one.name, one.data, one.mime) for field, one in files.items()})
 
 
 class Speech:
@@ -41,7 +50,7 @@ class Speech:
         from anyio.from_thread import start_blocking_portal
 
         service = replace(self._service, silence_s=run.config["idle_timeout"])
-        body = body_of(self._options["fields"], {**run.inputs, **run.config})
+        body = body_of(self._options, {**run.inputs, **run.config})
         data, told = bytearray(), list[str]()
 
         def received() -> None:
@@ -61,7 +70,7 @@ class Speech:
     def close(self) -> None:
         """Nothing is held."""
 
-    async def _ask(self, service: Service, body: dict[str, Any], data: bytearray, told: Any) -> str:
+    async def _ask(self, service: Service, body: Body, data: bytearray, told: Any) -> str:
         """Fill `data` with the answer; its media type."""
         async with (
             Client(service, told) as client,
