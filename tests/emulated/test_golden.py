@@ -23,7 +23,7 @@ REQUESTS = [
 
 @pytest.fixture(scope="module")
 def goldens(tmp_path_factory):
-    """A folder in which somebody recorded the CPU and the emulated card, whole, with two requests."""
+    """A folder in which somebody recorded the CPU and the emulated card, with two requests."""
     folder = tmp_path_factory.mktemp("goldens")
     own = folder / "requests.yaml"
     own.write_text(yaml.safe_dump(REQUESTS))
@@ -35,7 +35,7 @@ def goldens(tmp_path_factory):
 
 def golden(verb, folder, *more):
     line = ["golden", verb, "all-minilm-l6-v2", "--device", "npu:0", "--goldens", str(folder)]
-    return CliRunner().invoke(jumar, [*line, *more])
+    return CliRunner().invoke(jumar, [*line, "--compile", "off", *more])
 
 
 def test_what_was_recorded_here_matches_here(goldens):
@@ -53,6 +53,16 @@ def test_an_operator_with_wrong_numbers_fails_and_the_distance_is_named(goldens,
     assert done.exit_code == 1, done.output
     assert "✗ short, vector.0: relative distance" in done.stdout
     assert "0 of 3 answers match" in done.stdout
+
+
+def test_the_guilty_operator_is_named_and_in_quarantine(goldens, tmp_path, monkeypatch):
+    monkeypatch.setenv("JUMAR_EVIDENCE", str(tmp_path))
+    monkeypatch.setenv("JUMAR_EMULATE_FAULTS", "faults: [{op: gelu, kind: wrong}]")
+    done = golden("verify", goldens)
+    assert done.exit_code == 1, done.output
+    assert "guilty: aten::gelu by device (float32" in done.stdout
+    again = golden("verify", goldens)
+    assert again.exit_code == 0, again.output
 
 
 def test_what_is_wrong_here_cannot_be_recorded(goldens, tmp_path, monkeypatch):

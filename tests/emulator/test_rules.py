@@ -78,6 +78,8 @@ def test_the_variable_holds_yaml_or_the_name_of_a_file(tmp_path):
         {"JUMAR_EMULATE_FAULTS": "[{op: mm, kind: raise}, {op: silu, kind: hang}]"}
     )
     assert [(one.op, one.kind) for one in inline] == [("mm", "raise"), ("silu", "hang")]
+    headed = read_faults({"JUMAR_EMULATE_FAULTS": "faults: [{op: mm, kind: raise}]"})
+    assert [(one.op, one.kind) for one in headed] == [("mm", "raise")]
     path = tmp_path / "faults.yaml"
     path.write_text("faults:\n  - op: mm\n    kind: wrong\n    how: lanes\n    calls: '>=2'\n")
     (one,) = read_faults({"JUMAR_EMULATE_FAULTS": str(path)})

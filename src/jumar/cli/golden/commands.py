@@ -24,6 +24,11 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else."),
         click.option("--dtype", type=click.Choice(["fp16", "bf16", "fp32"]), help="Number format."),
+        click.option(
+            "--compile",
+            type=click.Choice(["auto", "on", "off"]),
+            help="Run modules as graphs where these agree with eager, as in a run.",
+        ),
         click.option("--goldens", metavar="FOLDER", help="Where recorded sets are."),
         click.option(
             "--device",
@@ -49,6 +54,7 @@ def record(
     device: str,
     goldens: str | None,
     dtype: str | None,
+    compile: str | None,  # noqa: A002  (the key's name)
     as_json: bool,
     requests: str | None,
 ) -> None:
@@ -65,8 +71,8 @@ def record(
         golden = replace(golden, requests=read_requests(requests), references=())
     anchor = None
     if not device.startswith("cpu"):
-        golden, anchor = _anchored(golden, dtype)
-    golden, made = _ask(golden, device, dtype, "record", anchor)
+        golden, anchor = _anchored(golden)
+    golden, made = _ask(golden, device, _load_keys(dtype, compile), "record", anchor)
     golden = _with(golden, made)
     path = write(golden, users_folder(goldens) / golden.model)
     _print_recorded(golden, made, path, as_json)
@@ -74,6 +80,11 @@ def record(
 
 @click.command()
 @_shared
+@click.option(
+    "--shadow/--no-shadow",
+    default=True,
+    help="Name the operators behind a wrong answer on an accelerator.",
+)
 @click.pass_context
 def verify(
     ctx: click.Context,
@@ -81,17 +92,29 @@ def verify(
     device: str,
     goldens: str | None,
     dtype: str | None,
+    compile: str | None,  # noqa: A002  (the key's name)
     as_json: bool,
+    shadow: bool,
 ) -> None:
     """Ask MODEL its golden requests on a device, and compare.
+
+    Where an answer is wrong, a shadow of that request names the operators whose own numbers are
+    wrong; they stand in quarantine from then on.
 
     Exit code 0: matched; 1: a wrong answer; 3: no reference for this kind of device, the model was
     only held against itself.
     """
     from jumar.cli.golden.shown import outcome_as_json, print_outcome
 
-    golden, outcome = _ask(_known(model, goldens), device, dtype, "verify", None)
-    (outcome_as_json if as_json else print_outcome)(golden, outcome)
+    config = _load_keys(dtype, compile)
+    golden, outcome = _ask(_known(model, goldens), device, config, "verify", None)
+    named = None
+    if outcome.findings and shadow and outcome.key.device_class != "cpu":
+        from jumar.cli.golden.culprits import culprits
+        from jumar.devices import place
+
+        named = culprits(golden, outcome, place(device).device.label, config)
+    (outcome_as_json if as_json else print_outcome)(golden, outcome, named)
     ctx.exit({"failed": FAILED, "unverified": UNVERIFIED}.get(outcome.status, 0))
 
 
@@ -105,6 +128,7 @@ def diff(
     device: str,
     goldens: str | None,
     dtype: str | None,
+    compile: str | None,  # noqa: A002  (the key's name)
     as_json: bool,
     other: str,
 ) -> None:
@@ -123,7 +147,7 @@ def diff(
             hint=f"Recorded: {kinds}. Record one: jumar golden record {model} --device …",
             param="with",
         )
-    _, outcome = _ask(golden, device, dtype, "verify", None)
+    _, outcome = _ask(golden, device, _load_keys(dtype, compile), "verify", None)
     (distances_as_json if as_json else print_distances)(reference, outcome)
 
 
@@ -149,22 +173,26 @@ def _known(model: str, goldens: str | None) -> Golden:
 
 
 def _ask(
-    golden: Golden, device: str, dtype: str | None, what: str, anchor: Reference | None
+    golden: Golden, device: str, config: dict[str, Any], what: str, anchor: Reference | None
 ) -> tuple[Golden, Any]:
     from jumar.cli.golden.asking import Job, ask
     from jumar.cli.golden.shown import counting
 
-    config = {} if dtype is None else {"dtype": dtype}
     with counting(f"{golden.model} on {device}") as counted:
         return ask(golden.model, device, config, Job(what, golden, anchor), counted)
 
 
-def _anchored(golden: Golden, dtype: str | None) -> tuple[Golden, Reference]:
+def _load_keys(dtype: str | None, compile: str | None) -> dict[str, Any]:  # noqa: A002
+    given = {"dtype": dtype, "compile": compile}
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _anchored(golden: Golden) -> tuple[Golden, Reference]:
     """The set with a CPU reference in it: recorded now, where there is none."""
     known = next((r for r in golden.references if r.key.device_class == "cpu"), None)
     if known is not None:
         return golden, known
-    golden, made = _ask(golden, "cpu", dtype if dtype == "fp32" else None, "record", None)
+    golden, made = _ask(golden, "cpu", {}, "record", None)
     return _with(golden, made), made
 
 

@@ -15,6 +15,7 @@ from jumar.lab.golden import covered, sentence
 from jumar.parity.answers import QUANTITIES, distance
 
 if TYPE_CHECKING:
+    from jumar.evidence import Evidence
     from jumar.lab.golden import Golden, Outcome, Reference, Request
 
 _COLOURS = {"matched": "green", "failed": "red", "unverified": "yellow"}
@@ -35,13 +36,17 @@ def counting(what: str) -> Iterator[Callable[[int, int | None], object]]:
         yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
-def print_outcome(golden: Golden, outcome: Outcome) -> None:
-    """A row per request, what was found, what was covered, and the status last."""
+def print_outcome(golden: Golden, outcome: Outcome, named: list[Evidence] | None) -> None:
+    """A row per request, what was found, who is guilty, the status, and what was covered."""
     rows = [_row(request, outcome) for request in golden.requests]
     print_table(rows, headings=("REQUEST", "COVERS", "REFERENCE", "ALIKE", "REPEAT", "WORST"))
     click.echo()
     for finding in outcome.findings:
         click.secho(f"✗ {sentence(finding)}", fg="red")
+    for one in named or ():
+        click.secho(f"  guilty: {one.subject}: {one.reason} (evidence {one.id})", fg="red")
+    if named is not None and not named:
+        click.echo("  no operator's own numbers are wrong: try jumar bisect")
     for note in outcome.notes:
         click.secho(f"note: {note}", dim=True)
     counts = (
@@ -54,7 +59,7 @@ def print_outcome(golden: Golden, outcome: Outcome) -> None:
     click.echo(f"Covered: {', '.join(covered(golden)) or 'nothing that has a name'}.")
 
 
-def outcome_as_json(golden: Golden, outcome: Outcome) -> None:
+def outcome_as_json(golden: Golden, outcome: Outcome, named: list[Evidence] | None) -> None:
     """The same for programs."""
     as_json(
         {
@@ -68,6 +73,7 @@ def outcome_as_json(golden: Golden, outcome: Outcome) -> None:
             "covers": covered(golden),
             "reference": str(outcome.reference.key) if outcome.reference else None,
             "findings": [vars(finding) for finding in outcome.findings],
+            "guilty": named and [{"id": one.id, **one.model_dump()} for one in named],
             "notes": list(outcome.notes),
         }
     )

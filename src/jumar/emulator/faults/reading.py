@@ -32,7 +32,7 @@ def read_faults(environ: Mapping[str, str]) -> list[Rule]:
 def _load(value: str) -> Any:
     import yaml
 
-    inline = value[0] in "[{" or "\n" in value
+    inline = value[0] in "[{" or value.startswith("faults:") or "\n" in value
     try:
         text = value if inline else Path(value).read_text(encoding="utf-8")
         return yaml.safe_load(text)
