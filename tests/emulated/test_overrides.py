@@ -128,7 +128,7 @@ def _opinfo():
     from torch.testing._internal.common_methods_invocations import op_db
 
     fit = [one for one in op_db if not re.search(UNFIT, one.name)]
-    return [one for one in fit if torch.float32 in one.supported_dtypes("cpu")][::12]
+    return [one for one in fit if torch.float32 in one.supported_dtypes("cpu")][::24]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of deprecated operators
@@ -158,7 +158,7 @@ def test_whatever_torch_computes_its_references_give_the_cpu_s_bits_and_strides(
                             one.cpu(), other, rtol=0, atol=0, equal_nan=True, msg=info.name
                         )
                         compared += 1
-    assert compared > 150
+    assert compared > 60
 
 
 def _has_reference(name):

@@ -6,6 +6,8 @@ import pytest
 import torch
 from tests.operators.agreeing import agree
 
+from jumar.contracts.errors import OperatorUnavailable
+from jumar.devices import accelerators
 from jumar.emulator import fault, record
 from jumar.operators.binding import Bindings
 from jumar.operators.layers import Draw, layer_operator
@@ -20,6 +22,11 @@ KERNELS = {
 }
 
 
+def bound(name, dtype="float32", by="torch_npu"):
+    here = accelerators()["npu"].fingerprint()
+    return Bindings({name: by}, "npu:0", here).bind(name, dtype)
+
+
 def test_it_is_available_on_an_npu():
     assert provider("torch_npu").unavailable() is None
     assert set(provider("torch_npu").layers()) == set(KERNELS)
@@ -29,7 +36,7 @@ def test_it_is_available_on_an_npu():
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_computes_the_formula(name, dtype):
     layer = layer_operator(name)
-    function = Bindings({name: "torch_npu"}, "npu:0").bind(name, dtype)
+    function = bound(name, dtype)
     with record() as called:
         for case in layer.cases(Draw(dtype)):
             agree(layer, function, case, dtype, "npu:0")
@@ -39,7 +46,7 @@ def test_a_kernel_computes_the_formula(name, dtype):
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_wrong_kernel_is_noticed(name):
     layer = layer_operator(name)
-    function = Bindings({name: "torch_npu"}, "npu:0").bind(name, "float32")
+    function = bound(name)
     kernel = min(KERNELS[name], key=len).removeprefix("npu::")
     case = next(layer.cases(Draw("float32")))
     with fault(kernel, "wrong"), pytest.raises(AssertionError):
@@ -51,15 +58,23 @@ def test_a_wrong_kernel_is_noticed(name):
 )
 def test_the_reference_runs_on_the_device_too(name):
     layer = layer_operator(name)
-    function = Bindings({name: "reference"}, "npu:0").bind(name, "float32")
+    function = bound(name, by="reference")
     for case in layer.cases(Draw("float32")):
         agree(layer, function, case, "float32", "npu:0")
 
 
-def test_the_order_decides_and_the_arguments_of_the_fused_kernel_stay_as_they_were():
-    bindings = Bindings({"rms_norm": ("torch_npu", "reference")}, "npu:0")
-    norm = bindings.bind("rms_norm", "float16")
-    x, residual = torch.ones(2, 8, device="npu").half(), torch.ones(2, 8, device="npu").half()
-    norm(x, torch.ones(8, device="npu").half(), 1e-6, residual)
+def test_the_arguments_of_a_kernel_that_adds_stay_as_they_were():
+    x, residual = torch.ones(2, 8, device="npu"), torch.ones(2, 8, device="npu")
+    bound("rms_norm")(x, torch.ones(8, device="npu"), 1e-6, residual)
     assert torch.equal(x, torch.ones_like(x)) and torch.equal(residual, torch.ones_like(x))
-    assert bindings.bound == {"rms_norm": "torch_npu"}
+
+
+@pytest.mark.parametrize("chip", ["Ascend310P3", "Ascend910A", "Ascend950PR"])
+def test_chips_that_no_page_of_the_vendor_names_are_left_to_the_next(chip):
+    order = {"silu_and_mul": ("torch_npu", "reference")}
+    here = Bindings(order, "npu:0", {"chip": chip})
+    here.bind("silu_and_mul", "float16")
+    assert here.bound == {"silu_and_mul": "reference"}
+    alone = Bindings({"silu_and_mul": "torch_npu"}, "npu:0", {"chip": chip})
+    with pytest.raises(OperatorUnavailable, match=f"needs chip .* it is {chip}"):
+        alone.bind("silu_and_mul", "float16")

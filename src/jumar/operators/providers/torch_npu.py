@@ -1,4 +1,8 @@
-"""torch_npu's own fused kernels, called as its recorded schemas say (2.13)."""
+"""torch_npu's own fused kernels, called as its recorded schemas say (2.13).
+
+Chips are those that the vendor's API pages name for all of them: Atlas A2 and A3. Of the products
+before, some have some (an Atlas 300I Duo adds and normalises, and rotates by halves only).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import Any
 
 from jumar.operators.providers.base import FLOATS, Implementation
 
-ON_NPU = ("npu",)
+A2_AND_A3 = {"chip": ("Ascend910B*", "Ascend910_93*")}
 
 
 class TorchNPU:
@@ -49,7 +53,7 @@ class TorchNPU:
 
 
 def _on_npu(make: Callable[[], Callable[..., Any]]) -> Implementation:
-    return Implementation(make, FLOATS, ON_NPU)
+    return Implementation(make, FLOATS, ("npu",), A2_AND_A3)
 
 
 def _silu_and_mul() -> Callable[..., Any]:
