@@ -26,8 +26,10 @@ from jumar.contracts.errors import (
 )
 from jumar.contracts.requests import audio2video
 from jumar.devices import Device, Placement
+from jumar.isolate import Output
 from jumar.runtime.families import Draft, LoadPlan
 from jumar.runtime.families.avatar import Avatar
+from jumar.runtime.families.avatar.script import _progress
 from jumar.runtime.run import Run
 
 pytest.importorskip("av")
@@ -344,6 +346,36 @@ def test_bad_inputs_end_before_anything_runs(make: Avatars) -> None:
     with pytest.raises(InvalidInput, match="no sound file"):
         make()
     assert not (make.repository / "seen.json").exists()
+
+
+def test_weights_under_another_name_are_refused(make: Avatars) -> None:
+    with pytest.raises(InvalidValue, match="in ckpt_dir, not in model_path"):
+        make(model_path="/weights")
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        (b"Loading: 100%|####| 3/7 [00:01]", (3, 7)),
+        (b"chunk-4 done\n2/2", (5, None)),
+        (b"on 30/11/2026 in /a/1/2 v1.2/3", None),
+    ],
+)
+def test_a_step_is_told_from_a_date_and_a_path(
+    line: bytes, step: tuple[int, int | None] | None
+) -> None:
+    told: list[tuple[int, int | None]] = []
+
+    class Listening:
+        def step(self, done: int, total: int | None, *, kept: bool) -> None:
+            if kept:
+                told.append((done, total))
+
+    output = Output(stderr=line)
+    look = _progress(Listening(), lambda: output, {"progress": r"chunk-(\d+) done"})  # type: ignore[arg-type]
+    look()
+    look()
+    assert told == ([] if step is None else [step]), "kept once"
 
 
 def test_the_cpu_is_refused() -> None:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from jumar.catalog.resolution import ResolvedRequest
+from jumar.contracts.errors import InvalidValue
 from jumar.devices.base import Placement
 from jumar.runtime.families import picture
 from jumar.runtime.families.avatar.checkout import find
@@ -40,7 +41,13 @@ class Avatar:
 
         Raises:
             InvalidInput: a picture or a sound that cannot be read.
+            InvalidValue: `model_path`, which such models have under another name.
         """
+        if request.config["model_path"] is not None:
+            raise InvalidValue(
+                f"{request.manifest.id} has its weights in ckpt_dir, not in model_path.",
+                param="config.model_path",
+            )
         audio = Path(request.inputs["audio"]).expanduser()
         decode(audio, _RATE, param="inputs.audio")
         image = picture.read(request.inputs["image"], name="image")

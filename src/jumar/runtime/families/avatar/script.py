@@ -20,7 +20,7 @@ from jumar.runtime.families.base import Draft, LoadPlan
 from jumar.runtime.families.waiting import until_done
 from jumar.runtime.run import Run
 
-_STEP = re.compile(r"\b(\d+)\s*/\s*(\d+)\b")
+_STEP = re.compile(r"(?<![\w/.])(\d+)\s*/\s*(\d+)(?![\w/.])")
 _ERROR = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception): \S.*")
 _QUOTED = 40
 """Lines of the script's end in an error: torchrun's own summary takes 25 of them."""

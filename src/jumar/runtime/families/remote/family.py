@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from jumar.catalog.resolution import ResolvedRequest
+from jumar.contracts.errors import InvalidValue
 from jumar.devices.base import Placement
 from jumar.runtime.families.base import Converter, LoadPlan
 from jumar.runtime.families.remote.service import Service, address
@@ -35,8 +36,13 @@ class Remote:
 
         Raises:
             InvalidInput: a voice that is no sound.
-            InvalidValue: `server_url` is no address.
+            InvalidValue: `server_url` is no address, or there is a `model_path`.
         """
+        if request.config["model_path"] is not None:
+            raise InvalidValue(
+                f"The weights of {request.manifest.id} are the server's own.",
+                param="config.model_path",
+            )
         address(request.config["server_url"])
         voice = request.inputs.get("audio")
         return {**request.inputs, "audio": voice and read(voice)}
