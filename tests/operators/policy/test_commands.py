@@ -71,12 +71,12 @@ def test_explain_shows_every_line_that_had_a_say(
     file(tmp_path, "mine.yaml", text)
     asked = ("explain", "linear", "--catalogue", "gems.json", "--assume")
     hangs = run(*asked, "triton-ascend=3.2.0")
-    assert hangs.stdout.splitlines()[0] == "aten::linear: device"
+    assert hangs.stdout.splitlines()[0] == "aten::linear on cpu: device"
     assert "denied: it hangs" in hangs.stdout
     assert "mine.yaml:3" in hangs.stdout
     assert "environment JUMAR_OPERATOR_RULES:1" in hangs.stdout
     works = run(*asked, "triton-ascend=3.2.1")
-    assert works.stdout.splitlines()[0] == "aten::linear: flag_gems"
+    assert works.stdout.splitlines()[0] == "aten::linear on cpu: flag_gems"
     assert "denied only for compiler triton-ascend==3.2.0" in works.stdout
 
 
@@ -101,8 +101,8 @@ def test_explain_takes_quarantine_by_shape_and_dtype(
         Evidence(subject=subject, fingerprint=here, verdict="wrong", found_by="check", at=1.0)
     )
     asked = ("explain", "aten::mm", "--catalogue", "gems.json", "--dtype", "bf16", "--shape")
-    assert run(*asked, "1x50").stdout.startswith("aten::mm: reference")
-    assert run(*asked, "8x50").stdout.startswith("aten::mm: device")
+    assert run(*asked, "1x50").stdout.startswith("aten::mm on cpu: reference")
+    assert run(*asked, "8x50").stdout.startswith("aten::mm on cpu: device")
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.operators.policy.toy import bad, catalogue, policy, quarantine
 
 from jumar.contracts.errors import InvalidValue, OperatorUnavailable
 from jumar.operators.base import Override
+from jumar.operators.catalogue.base import Implementation
 from jumar.operators.policy.decide import Decisions, resolve
 
 GEMS_FIRST = "order: [{providers: [flag_gems, device, reference]}]"
@@ -166,3 +169,21 @@ def test_a_rule_without_operators_speaks_of_every_one() -> None:
     decisions = decided(GEMS_FIRST, "deny: [{providers: flag_gems}]")
     assert decisions.decide("aten::mm").implementation == "device"
     assert decisions.decide("aten::linear").implementation == "device"
+
+
+def test_on_an_npu_torch_npu_is_the_devices_own_kernel_and_leaves_with_it() -> None:
+    known = catalogue()
+    own = Implementation("aten::gelu", "torch_npu", "", "PrivateUse1", "torch_npu")
+    known = replace(known, implementations=(*known.implementations, own))
+    order = policy("order: [{providers: [device, torch_npu, reference]}]")
+    npu, rules = {"device_class": "npu"}, quarantine(bad("aten::gelu", "device"))
+    assert resolve(order, known, npu, quarantine()).decide("aten::gelu").implementation == "device"
+    assert resolve(order, known, npu, rules).decide("aten::gelu").order == ("reference",)
+    deny = policy("deny: [{operators: aten::gelu, providers: torch_npu}]")
+    assert resolve(deny, known, npu, quarantine()).decide("aten::gelu").order == ("reference",)
+    assert resolve(deny, known, {}, quarantine()).decide("aten::gelu").implementation == "device"
+
+
+def test_what_is_permitted_after_the_first_is_told_in_order() -> None:
+    assert decided(GEMS_FIRST).order("aten::mm") == ("flag_gems", "device", "reference")
+    assert decided(GEMS_FIRST, DENY_MM).order("aten::mm") == ("device", "reference")

@@ -96,13 +96,15 @@ def explain(
         show.as_json(
             {
                 "operator": decision.operator,
+                "device_class": decision.device_class or None,
                 "implementation": decision.implementation,
                 "decided_by": decision.line.origin,
                 "steps": steps,
             }
         )
         return
-    click.secho(f"{decision.operator}: {decision.implementation}", bold=True)
+    place = decision.device_class or device
+    click.secho(f"{decision.operator} on {place}: {decision.implementation}", bold=True)
     print_table(
         (step.effect, step.implementation or "", step.origin, step.reason)
         for step in decision.steps

@@ -38,13 +38,14 @@ class Decision:
     """Which implementation computes an operator; `line` decided, `steps` is the whole way.
 
     `order` begins with it, and goes on with what else is permitted: binding takes the next where
-    the first is not made for a dtype.
+    the first is not made for a dtype. `device_class` is empty where nothing tells it.
     """
 
     operator: str
     order: tuple[str, ...]
     line: Step
     steps: tuple[Step, ...]
+    device_class: str = ""
 
     @property
     def implementation(self) -> str:
@@ -102,6 +103,7 @@ class Decisions:
         self.policy = policy
         self.catalogue = catalogue
         self.quarantine = quarantine
+        self.device_class = fingerprint.get("device_class", "")
         known = {*PROVIDERS, *catalogue.providers}
         self._rules: dict[Key, list[_Resolved]] = {
             key: [
@@ -139,7 +141,8 @@ class Decisions:
         here = self.candidates(name)
         required, idle = self._last("require", name)
         chosen_by, more_idle = (required, ()) if required else self._last("order", name)
-        order = chosen_by.rule.providers if chosen_by else BUILT_IN_ORDER
+        said = chosen_by.rule.providers if chosen_by else BUILT_IN_ORDER
+        order = tuple(self._here_called(one, name) for one in said)
         steps = [*idle, *more_idle, _opening(chosen_by)]
         left = []
         for provider in dict.fromkeys([*order, *here]):
@@ -150,7 +153,7 @@ class Decisions:
         if not left:
             raise _nothing_left(name, steps)
         line = Step("chosen", left[0], f"computes {name}", _origin_of(chosen_by))
-        return Decision(name, tuple(left), line, (*steps, line))
+        return Decision(name, tuple(left), line, (*steps, line), self.device_class)
 
     def order(self, operator: str) -> tuple[str, ...]:
         """All that may compute an operator, best first: what `Bindings` asks."""
@@ -161,9 +164,18 @@ class Decisions:
 
         torch's dispatcher has a `device` for all but layer operators; the reference has them all.
         """
-        dispatched = self.catalogue.operators[operator].kind in ("aten", "library")
         own = [one.provider for one in self.catalogue.implementing([operator])]
-        return tuple(dict.fromkeys([*(["device"] if dispatched else []), *own, REFERENCE]))
+        if self._dispatched(operator):
+            own = ["device", *(one for one in own if one != "torch_npu")]
+        return tuple(dict.fromkeys([*own, REFERENCE]))
+
+    def _dispatched(self, operator: str) -> bool:
+        return self.catalogue.operators[operator].kind != "layer"
+
+    def _here_called(self, provider: str, operator: str) -> str:
+        """torch_npu's kernels for torch's operators are an NPU's own: one implementation."""
+        native = self._dispatched(operator) and self.device_class.startswith("npu")
+        return "device" if native and provider == "torch_npu" else provider
 
     def _last(self, key: Key, operator: str) -> tuple[_Resolved | None, tuple[Step, ...]]:
         """The rule that decides, and those about the operator whose conditions do not hold."""
@@ -189,7 +201,8 @@ class Decisions:
         if provider not in order:
             steps.append(Step("excluded", provider, "is not in the order", "order"))
         for one in self._rules["deny"]:
-            if provider in one.rule.providers and one.about(operator):
+            denied = {self._here_called(name, operator) for name in one.rule.providers}
+            if provider in denied and one.about(operator):
                 steps.append(_denial(one, provider, required))
         found = self.quarantine.deny(operator, provider, shape_class=shape_class, dtype=dtype)
         if found is not None:

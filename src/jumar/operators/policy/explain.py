@@ -69,6 +69,8 @@ def in_force(
             hint="Say what is to be assumed of it: --assume cann=8.5.0",
             param="device",
         )
+    else:
+        fingerprint = {"device_class": accelerator.kind} | fingerprint
     rules = quarantine(Store(), fingerprint)
     known = with_layers(catalogue, usable_only=True)
     return resolve(effective(accelerator.kind), known, fingerprint, rules)

@@ -144,7 +144,7 @@ def still_called(
         called = {
             one.operator
             for operator in operators
-            for one in catalogue.reentries.get(operator, ())
+            for one in catalogue.reentries.get(operator) or ()
             if one.known_by == how and not _moves_only(one.operator, catalogue)
         }
         computed = catalogue.implementing(sorted(called - told - {*operators}), PROVIDER)
