@@ -141,13 +141,14 @@ def is_tie(op: Any, args: Any, kwargs: Any, one: Any, other: Any) -> bool:
         source, dim = source.flatten(), 0
     if one.dim() == source.dim() - 1:
         one, other = one.unsqueeze(dim), other.unsqueeze(dim)
-    if one.dim() != source.dim() or not _within(one, source, dim):
+    if not all(_within(index, source, dim) for index in (one, other)):
         return False
     return bool(torch.equal(source.gather(dim, one), source.gather(dim, other)))
 
 
 def _within(index: Any, source: Any, dim: int) -> bool:
-    fits = all(
+    """Whether `source` can be gathered from by these positions."""
+    fits = index.dim() == source.dim() and all(
         a <= b or place == dim % source.dim()
         for place, (a, b) in enumerate(zip(index.shape, source.shape, strict=True))
     )

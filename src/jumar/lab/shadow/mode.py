@@ -113,9 +113,10 @@ class Shadow:
         if op._can_decompose() and not has_kernel(op, self._key):
             with self._mode:  # torch takes it apart: its parts are the device's operators
                 return op.decompose(*args, **kwargs)
-        self.coverage.seen += 1
-        if reason := facts.not_compared(op, leaves) or self._not_drawn():
-            self.coverage.leave_out(reason, op.name())
+        self.coverage.seen += not self._inside
+        if reason := self._not_compared(op, leaves):
+            if not self._inside:
+                self.coverage.leave_out(reason, op.name())
             result = op(*args, **kwargs)
             self._forget(op, args, kwargs)
             return result
@@ -127,9 +128,12 @@ class Shadow:
             if not self._inside:
                 self._spent += time.perf_counter() - begun
 
+    def _not_compared(self, op: Any, leaves: list[Any]) -> str | None:
+        if self._overrides.get(op.name()) == "reference":
+            return "computed by the reference, in place of the device"
+        return facts.not_compared(op, leaves) or (None if self._inside else self._not_drawn())
+
     def _not_drawn(self) -> str | None:
-        if self._inside:
-            return None
         if self._every > 1 and self._draw.randrange(self._every):
             return "not drawn"
         over = self._spent > self._budget * (time.perf_counter() - self._begun)
@@ -153,9 +157,10 @@ class Shadow:
             return self._raised(call, error)
         known = self._reference(call)
         if isinstance(known, str):
-            self.coverage.leave_out(known, call.name)
+            if not self._inside:
+                self.coverage.leave_out(known, call.name)
             return result
-        self.coverage.compared += 1
+        self.coverage.compared += not self._inside
         self._compared(call, result, known)
         return result
 

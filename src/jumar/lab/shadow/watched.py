@@ -97,12 +97,15 @@ def _judging(
     make: Make, arguments: tuple[Any, ...], device: str, options: dict[str, Any]
 ) -> Callable[[Any], tuple[list[Guilty], Coverage]]:
     """In the child: prepare; what is returned judges."""
+    import torch.utils.flop_counter  # noqa: F401  (takes seconds, which would be silence later)
+
     from jumar.lab.shadow.mode import Shadow
 
     work = make(*arguments)
+    shadow = Shadow(device, on_call=_say, on_guilty=tell, **options)
 
     def judge(_: Any) -> tuple[list[Guilty], Coverage]:
-        with Shadow(device, on_call=_say, on_guilty=tell, **options) as shadow:
+        with shadow:
             work()
         return shadow.guilty, shadow.coverage
 
