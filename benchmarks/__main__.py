@@ -7,9 +7,16 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import binding, cli, isolate, warm
+from benchmarks import binding, bisect, cli, isolate, shadow, warm
 
-SECTIONS = {"cli": cli.main, **warm.SECTIONS, "isolate": isolate.main, "binding": binding.main}
+SECTIONS = {
+    "cli": cli.main,
+    **warm.SECTIONS,
+    "isolate": isolate.main,
+    "bisect": bisect.main,
+    "binding": binding.main,
+    "shadow": shadow.main,
+}
 
 
 def main() -> int:
