@@ -171,8 +171,10 @@ def _plain(catalogue: Catalogue, source: str) -> dict[str, Any]:
 
 
 def _said(operator: Operator) -> dict[str, str]:
-    row = {"keys": " ".join(operator.keys), "schema": operator.schema, "family": operator.family}
-    return {name: text for name, text in row.items() if text and text != operator.base}
+    row = {"keys": " ".join(operator.keys), "schema": operator.schema}
+    if operator.family != operator.base:
+        row["family"] = operator.family
+    return {name: text for name, text in row.items() if text}
 
 
 def _calls(reentries: Iterable[Reentry] | None) -> dict[str, list[str]] | None:
