@@ -82,6 +82,7 @@ class ToyModel:
 
 
 def where_it_stands() -> None:
+    sys.stderr.write("It stands still.\n")
     time.sleep(10_000)
 
 

@@ -68,6 +68,7 @@ def command(
     dimensions: int | None,
     isolate: Isolate,
     heartbeat: float | None,
+    load_heartbeat: float | None,
     heal: str,
     as_json: bool,
     out: str | None,
@@ -82,7 +83,7 @@ def command(
     if not listed:
         raise InvalidRequest("There is no text.", hint="Name texts, or --file FILE (- is stdin).")
     config = {} if dimensions is None else {"dimensions": dimensions}
-    where = _Where(model, backend, isolate, heartbeat, heal)
+    where = _Where(model, backend, isolate, heartbeat, load_heartbeat, heal)
     if query is not None and not query.strip():
         raise InvalidInput("The query is empty.", param="query")
     if out is not None:
@@ -108,7 +109,16 @@ class _Where(NamedTuple):
     backend: str
     isolate: Isolate
     heartbeat: float | None
+    load_heartbeat: float | None
     heal: str
+
+    def watched(self) -> dict[str, Any]:
+        """What only a process of its own is given."""
+        return {
+            "heartbeat": self.heartbeat,
+            "load_heartbeat": self.load_heartbeat,
+            "investigate": investigator(self.heal),
+        }
 
     def open(self, **heard: Any) -> AbstractContextManager[PlacedModel | WatchedModel]:
         """Load it, here or in a process of its own."""
@@ -116,8 +126,7 @@ class _Where(NamedTuple):
 
         given = {"task": "embeddings", "backend": self.backend, **heard}
         if engine.isolated(self.isolate, self.backend):
-            watched = {"heartbeat": self.heartbeat, "investigate": investigator(self.heal)}
-            return engine.watch(self.model, **watched, **given)
+            return engine.watch(self.model, **self.watched(), **given)
         return engine.load(self.model, **given)
 
 
@@ -173,8 +182,7 @@ def _written(
                 listener=watch.listener,
                 cancel=cancel,
                 isolate=where.isolate,
-                heartbeat=where.heartbeat,
-                investigate=investigator(where.heal),
+                **where.watched(),
             ),
             on_first=watch.stopping,
             on_second=watch.close,

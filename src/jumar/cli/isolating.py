@@ -24,7 +24,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--heartbeat",
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
-        help="Silence of an isolated model that is a hang.  [default 1800 loading, 600 answering]",
+        help="Silence of an isolated model that is a hang.  [default 600]",
+    ),
+    click.option(
+        "--load-heartbeat",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="The same while the model is loaded.  [default 1800]",
     ),
     click.option(
         "--heal",

@@ -63,14 +63,15 @@ def generate(
     cancel: threading.Event | None = None,
     isolate: Isolate = "off",
     heartbeat: float | None = None,
+    load_heartbeat: float | None = None,
     investigate: Investigate | None = None,
 ) -> GenerateResult:
     """Run one request from nothing: place, load, run, write, and let go again.
 
     `out` is a folder (default `jumar-out`) or a file name for the first artifact. `isolate` says
     whether the model gets a process of its own, so that an abort or a hang is a failed result too:
-    `auto` means yes on everything but the CPU. `heartbeat` and `investigate` are those of a
-    `WatchedModel`, and for such a process only.
+    `auto` means yes on everything but the CPU. `heartbeat`, `load_heartbeat` and `investigate` are
+    those of a `WatchedModel`, and for such a process only.
 
     Raises:
         InvalidRequest, DeviceUnavailable, DependencyMissing, OutputFailed: before anything ran.
@@ -78,7 +79,12 @@ def generate(
     """
     visit = Visit(request, out=out, overwrite=overwrite, listener=listener, cancel=cancel)
     if isolated(isolate, visit.resolved.backend):
-        with WatchedModel(visit.resolved, heartbeat=heartbeat, investigate=investigate) as watched:
+        with WatchedModel(
+            visit.resolved,
+            heartbeat=heartbeat,
+            load_heartbeat=load_heartbeat,
+            investigate=investigate,
+        ) as watched:
             return watched.answer(visit)
     seat = seat_for(visit.resolved, visit.family)
     with Record(visit.run, visit.destination, lambda: seat) as record:
@@ -121,6 +127,7 @@ def watch(
     listener: Listener | None = None,
     cancel: threading.Event | None = None,
     heartbeat: float | None = None,
+    load_heartbeat: float | None = None,
     investigate: Investigate | None = None,
     zygote: Zygote | None = None,
     **config: Any,
@@ -133,7 +140,13 @@ def watch(
     """
     resolved = _resolved(model, task, backend, config)
     family_of(resolved.manifest)
-    watched = WatchedModel(resolved, heartbeat=heartbeat, investigate=investigate, zygote=zygote)
+    watched = WatchedModel(
+        resolved,
+        heartbeat=heartbeat,
+        load_heartbeat=load_heartbeat,
+        investigate=investigate,
+        zygote=zygote,
+    )
     try:
         return watched.load(listener=listener, cancel=cancel)
     except BaseException:

@@ -57,8 +57,8 @@ class WatchedModel:
     """A model in a child process. Close it, or use it in a `with` statement.
 
     Args:
-        heartbeat: Seconds without a sign of progress that are a hang, instead of `LOADING_S` and
-            `ANSWERING_S`.
+        heartbeat: Seconds without a sign of progress that are a hang, else `ANSWERING_S`.
+        load_heartbeat: The same while the model is loaded, else `LOADING_S`.
         investigate: Called after a failure that may be an operator's, with no child left. What it
             finds guilty goes into the store of evidence, and so into quarantine, and the request
             is run again, once.
@@ -74,12 +74,13 @@ class WatchedModel:
         loaded: ResolvedRequest,
         *,
         heartbeat: float | None = None,
+        load_heartbeat: float | None = None,
         investigate: Investigate | None = None,
         zygote: Zygote | None = None,
     ) -> None:
         self.load_timings: dict[str, float] = {}
         self._terms = Terms(loaded)
-        self._loading_s = heartbeat or LOADING_S
+        self._loading_s = load_heartbeat or LOADING_S
         self._answering_s = heartbeat or ANSWERING_S
         self._investigate = investigate
         self._own = None if zygote else Zygote()
