@@ -216,3 +216,27 @@ print(json.dumps([sorted(providers()), "torch" in sys.modules]))
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(ran.stdout) == [["flag_gems", "reference", "torch_npu"], False]
+
+
+def test_a_policy_decides_and_its_quarantine_counts():
+    from jumar.evidence import Evidence, Subject, quarantine
+    from jumar.operators.catalogue.base import Catalogue
+    from jumar.operators.policy.base import Policy
+    from jumar.operators.policy.decide import resolve
+    from jumar.operators.policy.layers import with_layers
+
+    bad = Evidence(
+        subject=Subject(operator="rms_norm", implementation="reference"),
+        fingerprint={},
+        verdict="wrong",
+        found_by="check",
+        at=1.0,
+    )
+    catalogue = with_layers(Catalogue({}, {}), usable_only=True)
+    free = resolve(Policy(), catalogue, {}, quarantine([], {}))
+    made = Bindings(free.order, "cpu")
+    made.bind("rms_norm", "float32")
+    assert made.bound == {"rms_norm": "reference"}
+    held = resolve(Policy(), catalogue, {}, quarantine([bad], {}))
+    with pytest.raises(OperatorUnavailable, match="in quarantine: wrong"):
+        Bindings(held.order, "cpu").bind("rms_norm", "float32")

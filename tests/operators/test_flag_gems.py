@@ -1,4 +1,4 @@
-"""The provider of FlagGems calls it as its source of August 2026 (5.3) is written.
+"""The provider of FlagGems calls it as its source is written (5.0.2, and August 2026's 5.3).
 
 A package of the same name stands in for it here, with its functions' signatures and semantics in
 plain torch: that the calls are right is shown, not that Triton's kernels are.

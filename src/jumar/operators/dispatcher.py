@@ -15,21 +15,27 @@ def overload(name: str) -> Any:
     """
     import torch
 
-    space, _, rest = name.partition("::")
+    space, _, rest = name.rpartition("::")
     bare, _, which = rest.partition(".")
-    packet = getattr(getattr(torch.ops, space), bare, None) if bare else None
-    if packet is None:
-        hint = did_you_mean(name, torch._C._dispatch_get_all_op_names())
+    packet = getattr(getattr(torch.ops, space or "aten"), bare, None)
+    overloads = {} if packet is None else _dispatched(packet)
+    if not overloads:
+        full = name if space else f"aten::{name}"
+        hint = did_you_mean(full, torch._C._dispatch_get_all_op_names())
         raise InvalidValue(f"torch has no operator {name!r}.", hint=hint, param="operator")
-    named = {full.removesuffix(".default"): full for full in map(str, _full(packet))}
-    if name not in named:
-        hint = f"Valid: {', '.join(sorted(named))}."
+    if name not in overloads:
+        hint = f"Valid: {', '.join(overloads)}."
         raise InvalidValue(f"{name!r} is no overload.", hint=hint, param="operator")
-    return getattr(packet, which or "default")
+    return overloads[name]
 
 
-def _full(packet: Any) -> list[str]:
-    return [f"{packet._qualified_op_name}.{one}" for one in packet.overloads()]
+def _dispatched(packet: Any) -> dict[str, Any]:
+    """The overloads of a packet by full name; TorchScript's own, on numbers and lists, left out."""
+    import torch
+
+    listed = [getattr(packet, one) for one in packet.overloads()]
+    every = {one.name(): one for one in listed}
+    return {name: one for name, one in every.items() if torch._C._dispatch_has_kernel(name)}
 
 
 def device_key(device: Any) -> str:

@@ -65,10 +65,9 @@ def blame(error: BaseException) -> Blame | None:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether memory ran out, here or in a cause: nobody's defect."""
-    import torch
-
+    # torch's own OutOfMemoryError is a RuntimeError, and says it as the rest does.
     return any(
-        isinstance(one, MemoryError | torch.OutOfMemoryError)
+        isinstance(one, MemoryError)
         or (isinstance(one, RuntimeError) and "out of memory" in str(one).lower())
         for one in _causes(error)
     )

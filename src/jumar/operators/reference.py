@@ -1,7 +1,7 @@
 """The reference of any operator of torch: the CPU's own kernel, copied there and back.
 
-Results are those of the CPU, bit for bit: strides go along, arguments that share memory share it
-there too, and what the CPU's kernel writes or resizes is written back.
+Results are those of the CPU, bit for bit: strides go along, arguments of one dtype that share
+memory share it there too, and what the CPU's kernel writes or resizes is written back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """FlagGems: Triton kernels for torch's operators and for layers.
 
-Read against FlagGems of August 2026 (5.3). Its functions are registered one by one by Jumar, never
-by `flag_gems.enable()`, which would take all of them.
+Read against the registry's 5.0.2 and the sources of August 2026 (5.3). Its functions are registered
+one by one by Jumar, never by `flag_gems.enable()`, which would take all of them.
 """
 
 from __future__ import annotations
