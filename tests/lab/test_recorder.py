@@ -38,7 +38,7 @@ def misbehaving(path, end):
 
 @pytest.fixture(scope="module")
 def zygote():
-    with Zygote(["torch"]) as one:
+    with Zygote(["torch", "torch._dynamo"]) as one:
         yield one
 
 
@@ -84,7 +84,7 @@ def test_an_error_that_comes_with_the_synchronisation_falls_on_its_own_call(tmp_
         raise RuntimeError("507011")
 
     x = torch.ones(2)
-    with pytest.raises(RuntimeError), recorder(tmp_path / "f", device="cpu", synchronize=late):
+    with pytest.raises(RuntimeError), recorder(tmp_path / "f", device="cpu", after=late):
         x.exp()
     call = last(tmp_path / "f")
     assert call.operator == "aten::exp" and not call.returned

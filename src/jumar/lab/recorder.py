@@ -1,6 +1,6 @@
 """The flight recorder: whatever a process dies in, the name of the operator is left behind.
 
-with recorder("flight", device="npu:0", synchronize=torch.npu.synchronize):
+with recorder("flight", device="npu:0", after=torch.npu.synchronize):
     model(x)
 last("flight")          # in the parent: the call that it raised, died or hung in
 """
@@ -13,32 +13,30 @@ from pathlib import Path
 from typing import Any
 
 from jumar.lab.recording import Call, Recording, first_calls, last
+from jumar.lab.shadow.layers import Layers
 
 __all__ = ["Call", "first_calls", "last", "recorder"]
 
 
 @contextmanager
 def recorder(
-    path: str | Path, *, device: str, synchronize: Callable[[], object] = lambda: None
+    path: str | Path, *, device: str, after: Callable[[], object] = lambda: None
 ) -> Iterator[None]:
     """Write every operator of the block that works on `device` to `path`, before it is called.
 
-    `synchronize` waits for the device after each of them, so that an error which the device tells
-    late falls on its own operator. That makes the block slower, and hides races.
+    `after` is called behind each of them, as its last part: where it waits for the device, an error
+    which the device tells late falls on its own operator. That makes the block slower, and hides
+    races.
     """
-    from torch.utils.module_tracker import ModuleTracker
-
     recording = Recording(path)
     try:
-        with ModuleTracker() as tracker, _mode(recording, device, synchronize, tracker):
+        with Layers(lambda module: None) as layers, _mode(recording, device, after, layers):
             yield
     finally:
         recording.close()
 
 
-def _mode(
-    recording: Recording, device: str, synchronize: Callable[[], object], tracker: Any
-) -> Any:
+def _mode(recording: Recording, device: str, after: Callable[[], object], layers: Layers) -> Any:
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
@@ -58,9 +56,9 @@ def _mode(
             if op._can_decompose() and not has_kernel(op, key):
                 with self:  # the device computes what it is made of
                     return op.decompose(*args, **kwargs)
-            recording.begin(_call(op, args, kwargs, leaves, tracker.parents))
+            recording.begin(_call(op, args, kwargs, leaves, layers.current))
             result = op(*args, **kwargs)
-            synchronize()
+            after()
             recording.end()
             return result
 
@@ -76,7 +74,7 @@ def _on(leaf: Any, kind: str) -> bool:
     return isinstance(leaf, torch.device) and leaf.type == kind
 
 
-def _call(op: Any, args: Any, kwargs: Any, leaves: list[Any], modules: set[str]) -> Call:
+def _call(op: Any, args: Any, kwargs: Any, leaves: list[Any], layer: str | None) -> Call:
     import torch
 
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -85,7 +83,7 @@ def _call(op: Any, args: Any, kwargs: Any, leaves: list[Any], modules: set[str])
         operator=op.name(),
         shapes=[list(tensor.shape) for tensor in tensors],
         dtypes=[_dtype(tensor) for tensor in tensors],
-        layer=max(modules - {"Global"}, key=len, default=None),
+        layer=layer,
         source=f"torch.ops.{op}({', '.join([*map(_source, args), *named])})",
     )
 

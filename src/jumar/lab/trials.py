@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from jumar.contracts.errors import Cancelled, InvalidModelOutput
-from jumar.isolate import Child, Died, Hung, Outcome, Raised, Returned, Zygote
+from jumar.isolate import Child, Died, Hung, Outcome, Raised, Returned, Zygote, progress
 from jumar.lab.base import Override, Overrides, Verdict
 from jumar.lab.recording import Call, first_calls, last
 
@@ -99,7 +100,10 @@ class Trials:
             flight = Path(folder)
             names = sorted(one.operator for one in off)
             with self.child(names, flight) as child:
-                verdict = self.verdict(child.call(names, deadline=self.limits.work))
+                # Recording takes its time: a hang is an operator that does not come back.
+                work = self.limits.work
+                outcome = child.call(names, deadline=PATIENCE * work, heartbeat=work)
+            verdict = self.verdict(outcome)
             parts = [flight / name for name in (PREPARING, WORKING) if (flight / name).exists()]
             calls = [first_calls(part) for part in parts]
             call = last(parts[-1]) if parts else None
@@ -268,5 +272,10 @@ def _recorded(flight: Path | None, part: str, device: str) -> AbstractContextMan
     if flight is None:
         return nullcontext()
     kind, _, index = device.partition(":")
-    wait = accelerators()[kind].synchronize
-    return recorder(flight / part, device=device, synchronize=lambda: wait(int(index or 0)))
+    calls = count(1)
+
+    def after() -> None:
+        accelerators()[kind].synchronize(int(index or 0))
+        progress(next(calls))
+
+    return recorder(flight / part, device=device, after=after)

@@ -84,7 +84,7 @@ def command(ctx: click.Context, /, *, as_json: bool, **options: Any) -> None:
 
 def _model(ctx: click.Context, options: dict[str, Any], as_json: bool) -> int:
     from jumar.cli.bisect import model, shown
-    from jumar.evidence import Store
+    from jumar.evidence import Store, quarantine
     from jumar.lab.bisect import bisect
     from jumar.lab.blame import evidence
     from jumar.lab.trials import Checked
@@ -104,10 +104,13 @@ def _model(ctx: click.Context, options: dict[str, Any], as_json: bool) -> int:
         records = evidence(
             found, known, device=trials.device, fingerprint=model.fingerprint(trials.device)
         )
+    held = quarantine(Store(), model.fingerprint(trials.device)).subjects()
     store = Store(options["evidence"])
     for record in records:
         store.add(record)
     conclusion = shown.conclusion_of(found)
+    if held:
+        conclusion += f" In quarantine, and off throughout: {', '.join(map(str, held))}."
     if found.finding == "passes" and request.config.get("compile") == "off":
         conclusion += " Trials run without graphs: --compile on looks at those."
     if as_json:

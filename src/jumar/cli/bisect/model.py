@@ -1,7 +1,6 @@
 """A model in trials: the one place that knows both the lab, which knows no model, and the engine.
 
 The lab takes `answering` as a function to call in the child, and what judges an answer as another.
-A server that heals itself gets `investigate` handed in, because the engine stands below the lab.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jumar.contracts.requests import GenerateRequest
-    from jumar.evidence import Evidence, Verdict
+    from jumar.evidence import Verdict
     from jumar.lab.trials import Trials
     from jumar.parity.answers import Answer
 
-PRELOAD = ("torch", "transformers")
+PRELOAD = ("torch", "torch._dynamo", "transformers")
+"""The modes of torch that see operators import the second, which takes seconds."""
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,6 @@ def fingerprint(device: str) -> dict[str, str]:
     return {"device_class": accelerator.device_class(), **accelerator.fingerprint()}
 
 
-def investigate(request: GenerateRequest) -> list[Evidence]:
-    """Run a request that failed again, watched, and name the operators that stop it."""
-    from jumar.lab.blame import investigate
-
-    with trials(plain(request)) as bench:
-        return investigate(bench, fingerprint=fingerprint(bench.device))
-
-
 def _on_cpu(request: GenerateRequest) -> GenerateRequest:
     return request.model_copy(update={"backend": "cpu"})
 
@@ -108,8 +100,7 @@ def _judge(wanted: Told) -> Callable[[Told], Verdict]:
             return Verdict("wrong", f"It gave no {', '.join(sorted(missing))}.")
         for name, answer in wanted.answers.items():
             if far := apart(answer, got.answers[name], rounding=got.dtype):
-                numbers = {"distance": str(far.distance), "limit": far.limit}
-                return Verdict("wrong", f"{name}: {far.reason}.", numbers)
+                return Verdict("wrong", f"{name}: {far.reason}.", {"limit": far.limit})
         return Verdict("correct", "It answered as the CPU does.")
 
     return judge
