@@ -16,7 +16,7 @@ def overload(name: str) -> Any:
     import torch
 
     space, _, rest = name.rpartition("::")
-    bare, _, which = rest.partition(".")
+    bare = rest.split(".")[0]
     packet = getattr(getattr(torch.ops, space or "aten"), bare, None)
     overloads = {} if packet is None else _dispatched(packet)
     if not overloads:
