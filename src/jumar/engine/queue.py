@@ -1,0 +1,201 @@
+"""Who is next: a bounded queue that answers short work first and starves nobody.
+
+    queue = Queue(limit=256)
+    queue.put(work)                   # Overloaded at once where it is full
+    batch = queue.take()              # waits; work that can be answered together
+
+Order: each work has a *due time*, its arrival plus what it is expected to take. The earliest is
+next. Short work overtakes long work, but only for as long as the long work itself takes: whoever
+arrives later than a waiting one's due time cannot overtake it any more.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from jumar.contracts.errors import Cancelled, DeadlineExceeded, JumarError, NotReady, Overloaded
+
+
+@dataclass(eq=False)
+class Work:
+    """One request that waits. All times are of `time.monotonic`, in seconds.
+
+    Args:
+        what: The request itself; the queue does not look at it.
+        seconds: How long it is expected to take.
+        together: Work of equal keys may be answered in one batch; None: alone.
+        size: What it counts against the batch's budget (texts, tokens, pictures).
+        deadline: After this nobody wants the answer.
+        refuse: Called once, with the error, where it will not be answered.
+    """
+
+    what: Any
+    seconds: float = 0.0
+    together: Hashable = None
+    size: int = 1
+    deadline: float | None = None
+    refuse: Callable[[JumarError], None] = lambda error: None
+    arrived: float = field(default_factory=time.monotonic)
+
+    @property
+    def due(self) -> float:
+        """When it would be done, had it been alone."""
+        return self.arrived + self.seconds
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How much is answered together: works, their sizes added up, and the seconds that a batch
+    that is not full waits for more.
+    """
+
+    most: int = 1
+    budget: int = 1 << 62
+    window: float = 0.0
+
+
+class Queue:
+    """Work that waits for one of several workers. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        limit: int,
+        batching: Batching = Batching(),
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._limit = limit
+        self._batching = batching
+        self._clock = clock
+        self._waiting: list[Work] = []
+        self._closed: JumarError | None = None
+        self._changed = threading.Condition()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def seconds(self) -> float:
+        """What the work that waits is expected to take, one after the other."""
+        with self._changed:
+            return sum(work.seconds for work in self._waiting)
+
+    def put(self, work: Work) -> None:
+        """Let work wait.
+
+        Raises:
+            Overloaded: The queue is full. Nothing waits for a place.
+            DeadlineExceeded: Its deadline has passed.
+            NotReady: The queue is closed.
+        """
+        with self._changed:
+            if self._closed is not None:
+                raise self._closed
+            if _too_late(work, self._clock()):
+                raise DeadlineExceeded("The deadline had passed before the request came.")
+            if len(self._waiting) >= self._limit:
+                raise Overloaded(
+                    f"{self._limit} requests wait already.",
+                    hint=f"Try again in about {self._wait():.0f} s.",
+                )
+            self._waiting.append(work)
+            self._changed.notify_all()
+
+    def again(self, works: list[Work]) -> None:
+        """Put back work that a lost worker had taken: it has its place already, and keeps its time.
+
+        Where the queue was closed meanwhile, it is refused.
+        """
+        with self._changed:
+            closed = self._closed
+            if closed is None:
+                self._waiting += works
+                self._changed.notify_all()
+        for work in works if closed is not None else ():
+            work.refuse(closed)  # type: ignore[arg-type]
+
+    def take(self, timeout: float | None = None) -> list[Work]:
+        """Wait for work, and take the next with all that goes with it; empty: closed, or timeout.
+
+        Work whose deadline has passed is refused on the way.
+        """
+        until = None if timeout is None else self._clock() + timeout
+        while True:
+            with self._changed:
+                late = self._late()
+                batch, wait = ([], 0.0) if late else self._next()
+                if not late and not batch:
+                    if self._closed is not None:
+                        return []
+                    left = None if until is None else until - self._clock()
+                    if left is not None and left <= 0:
+                        return []
+                    waits = [one for one in (wait or None, left) if one is not None]
+                    self._changed.wait(min(waits, default=None))
+            for work in late:
+                work.refuse(DeadlineExceeded("The deadline passed while the request waited."))
+            if batch:
+                return batch
+
+    def cancel(self, work: Work) -> bool:
+        """Take work out that nobody wants any more; False where a worker has it already."""
+        with self._changed:
+            if work not in self._waiting:
+                return False
+            self._waiting.remove(work)
+        work.refuse(Cancelled("Stopped by the caller while it waited."))
+        return True
+
+    def close(self, error: JumarError | None = None) -> None:
+        """Refuse what waits and all that comes, with this error."""
+        error = error or NotReady("The model is being closed.")
+        with self._changed:
+            self._closed = error
+            refused, self._waiting = self._waiting, []
+            self._changed.notify_all()
+        for work in refused:
+            work.refuse(error)
+
+    def _late(self) -> list[Work]:
+        now = self._clock()
+        late = [work for work in self._waiting if _too_late(work, now)]
+        self._waiting = [work for work in self._waiting if work not in late]
+        return late
+
+    def _next(self) -> tuple[list[Work], float]:
+        """The batch that is ready, or nothing and the seconds to wait for one."""
+        if not self._waiting:
+            return [], 0.0
+        queued = sorted(self._waiting, key=lambda work: work.due)
+        first = queued[0]
+        batch = self._company(first, queued[1:])
+        left = first.arrived + self._batching.window - self._clock()
+        if first.together is not None and left > 0 and self._has_room(batch):
+            return [], left
+        self._waiting = [work for work in self._waiting if work not in batch]
+        return batch, 0.0
+
+    def _company(self, first: Work, others: list[Work]) -> list[Work]:
+        batch, size = [first], first.size
+        for work in others if first.together is not None else ():
+            fits = len(batch) < self._batching.most and size + work.size <= self._batching.budget
+            if work.together == first.together and fits:
+                batch.append(work)
+                size += work.size
+        return batch
+
+    def _has_room(self, batch: list[Work]) -> bool:
+        size = sum(work.size for work in batch)
+        return len(batch) < self._batching.most and size < self._batching.budget
+
+    def _wait(self) -> float:
+        """Seconds until there may be a place: at least one, so that nobody asks in a loop."""
+        return max(1.0, min((work.seconds for work in self._waiting), default=1.0))
+
+
+def _too_late(work: Work, now: float) -> bool:
+    return work.deadline is not None and now > work.deadline

@@ -1,0 +1,178 @@
+"""The queue is bounded, fair, and answers together what goes together."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jumar.contracts.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    JumarError,
+    NotReady,
+    Overloaded,
+)
+from jumar.engine.queue import Batching, Queue, Work
+
+
+class Clock:
+    """A time that stands until it is moved."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def names(batch: list[Work]) -> list[str]:
+    return [work.what for work in batch]
+
+
+def work(name: str, seconds: float = 1.0, arrived: float = 100.0, **more: object) -> Work:
+    return Work(name, seconds, arrived=arrived, **more)  # type: ignore[arg-type]
+
+
+def test_short_work_goes_first(clock: Clock) -> None:
+    queue = Queue(9, clock=clock)
+    queue.put(work("long", 60))
+    queue.put(work("short", 1))
+    assert [names(queue.take()) for _ in range(2)] == [["short"], ["long"]]
+
+
+def test_long_work_is_overtaken_only_for_as_long_as_it_takes_itself(clock: Clock) -> None:
+    queue = Queue(99, clock=clock)
+    queue.put(work("long", 10))
+    served = []
+    for second in range(20):  # a new short one each second, for ever
+        clock.now = 100.0 + second
+        queue.put(work(f"short {second}", 1, clock.now))
+        served += names(queue.take())
+    assert served.index("long") <= 10
+
+
+@given(st.lists(st.tuples(st.floats(0, 50), st.floats(0, 50)), min_size=1, max_size=30))
+def test_nobody_is_overtaken_by_who_came_after_he_was_due(jobs: list[tuple[float, float]]) -> None:
+    clock = Clock()
+    queue = Queue(99, clock=clock)
+    works = [work(str(n), seconds, arrived) for n, (arrived, seconds) in enumerate(jobs)]
+    for one in works:
+        queue.put(one)
+    order = [queue.take()[0] for _ in works]
+    assert len(set(map(id, order))) == len(works)
+    for place, one in enumerate(order):
+        assert all(later.arrived + later.seconds >= one.due for later in order[place:])
+        assert not any(earlier.arrived > one.due for earlier in order[:place])
+
+
+def test_a_full_queue_refuses_at_once_and_says_when_to_come_again(clock: Clock) -> None:
+    queue = Queue(1, clock=clock)
+    queue.put(work("a", 7))
+    with pytest.raises(Overloaded) as caught:
+        queue.put(work("b"))
+    assert caught.value.hint == "Try again in about 7 s."
+    assert names(queue.take()) == ["a"]
+
+
+def test_work_of_equal_keys_is_answered_together_up_to_the_budget(clock: Clock) -> None:
+    queue = Queue(99, Batching(most=3, budget=10), clock=clock)
+    for name, key, size in (("a", 1, 4), ("b", 2, 1), ("c", 1, 7), ("d", 1, 6), ("e", 1, 1)):
+        queue.put(work(name, together=key, size=size))
+    assert [names(queue.take()) for _ in range(3)] == [["a", "d"], ["b"], ["c", "e"]]
+
+
+def test_work_without_a_key_is_answered_alone(clock: Clock) -> None:
+    queue = Queue(99, Batching(most=8), clock=clock)
+    for name in "ab":
+        queue.put(work(name))
+    assert names(queue.take()) == ["a"]
+
+
+def test_a_batch_with_room_waits_for_its_window(clock: Clock) -> None:
+    queue = Queue(99, Batching(most=2, window=5.0), clock=clock)
+    queue.put(work("a", together=1))
+    assert queue.take(timeout=0) == []
+    clock.now += 5.0
+    assert names(queue.take(timeout=0)) == ["a"]
+
+
+def test_a_full_batch_does_not_wait(clock: Clock) -> None:
+    queue = Queue(99, Batching(most=2, window=5.0), clock=clock)
+    for name in "abc":
+        queue.put(work(name, together=1))
+    assert names(queue.take(timeout=0)) == ["a", "b"]
+
+
+def test_work_whose_time_has_passed_is_refused_and_never_taken(clock: Clock) -> None:
+    told: list[JumarError] = []
+    queue = Queue(99, clock=clock)
+    queue.put(work("late", deadline=101.0, refuse=told.append))
+    queue.put(work("good", 9))
+    clock.now = 102.0
+    assert names(queue.take()) == ["good"]
+    assert [type(error) for error in told] == [DeadlineExceeded]
+    with pytest.raises(DeadlineExceeded):
+        queue.put(work("dead", deadline=101.0))
+
+
+def test_what_is_cancelled_frees_its_place(clock: Clock) -> None:
+    told: list[JumarError] = []
+    queue = Queue(1, clock=clock)
+    first = work("a", refuse=told.append)
+    queue.put(first)
+    assert queue.cancel(first)
+    queue.put(work("b"))
+    assert names(queue.take()) == ["b"]
+    assert not queue.cancel(first)
+    assert [type(error) for error in told] == [Cancelled]
+
+
+def test_work_of_a_lost_worker_keeps_its_place_also_in_a_full_queue(clock: Clock) -> None:
+    queue = Queue(1, clock=clock)
+    queue.put(work("a"))
+    taken = queue.take()
+    queue.put(work("b", arrived=105.0))
+    queue.again(taken)
+    assert [names(queue.take()) for _ in range(2)] == [["a"], ["b"]]
+
+
+def test_closing_refuses_all_and_wakes_who_waits() -> None:
+    told: list[JumarError] = []
+    queue = Queue(9)
+    taken: list[list[Work]] = []
+    waiter = threading.Thread(target=lambda: taken.append(queue.take()))
+    waiter.start()
+    queue.close(NotReady("The goldens failed."))
+    waiter.join(5)
+    assert taken == [[]]
+    with pytest.raises(NotReady, match="goldens"):
+        queue.put(work("a"))
+    queue.again([work("b", refuse=told.append)])
+    assert [str(error) for error in told] == ["The goldens failed."]
+
+
+def test_many_threads_lose_nothing_and_get_nothing_twice() -> None:
+    queue = Queue(10_000, Batching(most=7))
+    got: list[list[str]] = [[] for _ in range(4)]
+
+    def serve(mine: list[str]) -> None:
+        while batch := queue.take(timeout=2):
+            mine += names(batch)
+
+    servers = [threading.Thread(target=serve, args=(mine,)) for mine in got]
+    for server in servers:
+        server.start()
+    for n in range(500):
+        queue.put(Work(str(n), together=n % 3))
+    queue_closed = threading.Timer(0.5, queue.close)
+    queue_closed.start()
+    for server in servers:
+        server.join(10)
+    assert sorted((name for mine in got for name in mine), key=int) == [str(n) for n in range(500)]
