@@ -78,3 +78,13 @@ def test_chips_that_no_page_of_the_vendor_names_are_left_to_the_next(chip):
     alone = Bindings({"silu_and_mul": "torch_npu"}, "npu:0", {"chip": chip})
     with pytest.raises(OperatorUnavailable, match=f"needs chip .* it is {chip}"):
         alone.bind("silu_and_mul", "float16")
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_graph_holds_a_bound_kernel_without_a_break(name):
+    function = bound(name)
+    case = next(layer_operator(name).cases(Draw("float32")))
+    args = [one.to("npu:0") if isinstance(one, torch.Tensor) else one for one in case.args]
+    compiled = torch.compile(function, fullgraph=True, backend="eager", dynamic=False)
+    plain = function(*args, **case.kwargs)
+    torch.testing.assert_close(compiled(*args, **case.kwargs), plain, rtol=0, atol=0)
