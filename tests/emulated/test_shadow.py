@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -242,3 +243,29 @@ def _ended(script, faults):
     return subprocess.run(
         [sys.executable, "-W", "ignore", script], env=environment, check=False, capture_output=True
     ).returncode
+
+
+@pytest.mark.models
+def test_the_command_puts_the_guilty_in_quarantine_and_the_next_run_goes_without_it(tmp_path):
+    environment = {
+        **os.environ,
+        "JUMAR_EMULATE_FAULTS": "[{op: gelu, kind: wrong}]",
+        "JUMAR_EVIDENCE": str(tmp_path),
+    }
+    command = [sys.executable, "-W", "ignore", "-m", "jumar", "shadow", "--json"]
+    runs = [
+        subprocess.run(
+            [*command, "--model", "all-minilm-l6-v2", "--device", "npu:0"],
+            env=environment,
+            check=False,
+            capture_output=True,
+        )
+        for _ in range(2)
+    ]
+    assert [run.returncode for run in runs] == [1, 0], runs[0].stderr
+    first, second = (json.loads(run.stdout) for run in runs)
+    assert [one["subject"]["operator"] for one in first["guilty"]] == ["aten::gelu"]
+    assert first["fingerprint"]["device_class"] == "npu-emulated"
+    assert second["guilty"] == []
+    replaced = second["coverage"]["left_out"]["computed by the reference, in place of the device"]
+    assert list(replaced) == ["aten::gelu"]
