@@ -100,3 +100,15 @@ def test_names_that_cannot_be_read_are_told(tmp_path):
     line = ["bisect", "--operators", str(tmp_path / "none"), "--", "true"]
     done = CliRunner().invoke(jumar, line)
     assert done.exit_code == 2 and "Cannot read the names" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["bisect", "--model", "all-minilm-l6-v2", "--", "true"],
+        ["bisect", "--model", "all-minilm-l6-v2", "--expect", "a cat"],
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(line):
+    done = CliRunner().invoke(jumar, line)
+    assert done.exit_code == 2 and "belongs to a" in done.stderr

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 FAILED = 1
 _COMMAND = "jumar.bisect.command"
+_OF_COMMANDS = ("operators", "spelling", "deny_variable", "expect")
+_OF_MODELS = ("request_file", "model", "task", "settings", "loras", "evidence")
 
 
 class BisectCommand(ModelCommand):
@@ -26,10 +28,12 @@ class BisectCommand(ModelCommand):
         ctx.meta[_COMMAND] = args[end + 1 :]
         return super().parse_args(ctx, args[:end])
 
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """What may stand on the line."""
+        return [*super().collect_usage_pieces(ctx), "[-- CMD…]"]
 
-@click.command(
-    cls=BisectCommand, options_metavar="[OPTIONS]", epilog="A foreign command: … -- CMD ARG…"
-)
+
+@click.command(cls=BisectCommand)
 @request_options
 @click.option(
     "--repeat",
@@ -77,9 +81,20 @@ def command(ctx: click.Context, /, *, as_json: bool, **options: Any) -> None:
     minimal. What is found is kept as evidence. Exit code 0: nothing fails; 1: something does.
     """
     argv = ctx.meta[_COMMAND]
+    _refuse(ctx, _OF_MODELS if argv else _OF_COMMANDS, "a model" if argv else "a command: -- CMD…")
     if argv:
         ctx.exit(_program(argv, options, as_json))
     ctx.exit(_model(ctx, options, as_json))
+
+
+def _refuse(ctx: click.Context, names: tuple[str, ...], whose: str) -> None:
+    """Options that would do nothing here are an error."""
+    from click.core import ParameterSource
+
+    for param in ctx.command.get_params(ctx):
+        named = str(param.name)
+        if named in names and ctx.get_parameter_source(named) is ParameterSource.COMMANDLINE:
+            raise InvalidRequest(f"{param.opts[0]} belongs to {whose}.", param=named)
 
 
 def _model(ctx: click.Context, options: dict[str, Any], as_json: bool) -> int:
