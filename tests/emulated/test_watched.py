@@ -213,10 +213,13 @@ class TestHealing:
             assert "aicore" in report.error_detail.cause
             assert any(told in warning for warning in report.warnings)
 
-    def test_lack_of_memory_and_wrong_numbers_are_not_looked_into(self, watch, tmp_path, evidence):
+    def test_lack_of_memory_refused_formats_and_wrong_numbers_are_not_looked_into(
+        self, watch, tmp_path, evidence
+    ):
         asked = []
         model = watch(investigate=lambda *given: asked.append(given) or [])
-        assert not any(model.generate(texts=texts(count), out=tmp_path).ok for count in (4, 8))
+        for count in (4, 8, 12, 13):
+            assert not model.generate(texts=texts(count), out=tmp_path).ok
         assert asked == []
 
     def test_the_lab_finds_the_operator_behind_an_abort(

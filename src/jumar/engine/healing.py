@@ -6,6 +6,7 @@ what it found out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,9 @@ from jumar.runtime.run import Run
 
 FROM_DEVICE = ("Ended", "RuntimeError", "NotImplementedError", "AcceleratorError")
 """Causes of a failure that may be an operator's: a lost worker, and what torch raises for one."""
+
+_REFUSED = re.compile(r"\bDT_(DOUBLE|COMPLEX)|\bnot (implemented|supported) for\b|\b161002\b")
+"""An operator that does not take a number format is guilty of nothing."""
 
 _OF_THE_RUN = ("output_dir", "request_id", "timeout", "preset")
 
@@ -47,6 +51,8 @@ def may_be_an_operators(error: JumarError) -> bool:
     A wrong number stops nothing, so that running again would find nothing either.
     """
     if not isinstance(error, RunFailed) or isinstance(error, InvalidModelOutput):
+        return False
+    if any(_REFUSED.search(str(cause)) for cause in _causes(error)):
         return False
     return any(type(cause).__name__ in FROM_DEVICE for cause in _causes(error))
 

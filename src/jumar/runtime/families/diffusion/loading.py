@@ -20,6 +20,7 @@ from typing import Any
 from jumar.contracts.errors import DependencyMissing, InvalidRequest, WeightsUnavailable
 from jumar.runtime.families.base import LoadPlan
 from jumar.runtime.families.diffusion.adapters import add_adapters
+from jumar.runtime.families.diffusion.formats import told_of_formats
 from jumar.runtime.families.diffusion.libraries import heard
 from jumar.runtime.families.diffusion.memory import apply_options, quantization_of
 from jumar.runtime.families.precision import dtype_for, torch_dtype
@@ -61,6 +62,8 @@ def load_pipeline(plan: LoadPlan, run: Run) -> Any:
     for tag, module in _computing(pipeline).items():
         plan.backend.wrap_module(module, tag)
     apply_options(pipeline, plan.config, plan.placement)
+    for told in told_of_formats(pipeline.components.values(), plan.placement.device.kind):
+        run.warn(told)
     return pipeline
 
 
