@@ -199,6 +199,23 @@ class TestPoliciesOfJumar:
         findings = lint(file(tmp_path, "policy.yaml", text), catalogue())
         assert [one.code for one in findings] == [code]
 
+    def test_of_several_names_in_a_line_the_dead_ones_are_named(self, tmp_path: Path) -> None:
+        text = "deny: [{families: [linear, reshape], providers: flag_gems, because: x}]"
+        (finding,) = lint(file(tmp_path, "policy.yaml", text), catalogue())
+        assert (finding.code, finding.fix) == ("dead-entry", "remove reshape")
+
+    @pytest.mark.parametrize(("version", "found"), [(">=2", []), (">=1", ["deny reshape"])])
+    def test_a_line_for_other_versions_than_the_catalogues_is_not_dead(
+        self, tmp_path: Path, version: str, found: list[str]
+    ) -> None:
+        text = f"""
+            deny:
+              - {{families: reshape, providers: flag_gems, when: {{flag_gems: "{version}"}},
+                 because: x}}
+        """
+        findings = lint(file(tmp_path, "policy.yaml", text), catalogue())
+        assert lines_with("dead-entry", findings) == found
+
     def test_a_strict_policy_may_leave_the_reference_out(self, tmp_path: Path) -> None:
         text = "strict: true\norder: [{providers: [device]}]"
         assert lint(file(tmp_path, "policy.yaml", text), catalogue()) == []

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jumar.contracts.errors import InvalidValue
 from jumar.operators.policy.base import PROVIDERS, REFERENCE, Layer, Rule
+from jumar.operators.policy.conditions import all_hold
 from jumar.operators.policy.decide import names_of
 from jumar.operators.policy.lint.base import Finding
 from jumar.operators.policy.lint.names import CALLED, PROVIDER, still_called
@@ -31,8 +32,8 @@ def check(layer: Layer, catalogue: Catalogue) -> Iterator[Finding]:
             continue
         spoken.append((rule, frozenset(catalogue.operators) if names is None else names))
     told = {one.provider for one in catalogue.implementations if one.key != "layer"}
-    for rule, names in spoken:
-        yield from _of_rule(rule, names, layer, told, catalogue)
+    for rule, _ in spoken:
+        yield from _of_rule(rule, layer, told, catalogue)
     yield from _unproven(spoken, told)
     denials = [(rule, names) for rule, names in spoken if rule.key == "deny"]
     yield from _duplicates(spoken)
@@ -40,9 +41,7 @@ def check(layer: Layer, catalogue: Catalogue) -> Iterator[Finding]:
     yield from _reentering(denials, catalogue)
 
 
-def _of_rule(
-    rule: Rule, names: frozenset[str], layer: Layer, told: set[str], catalogue: Catalogue
-) -> Iterator[Finding]:
+def _of_rule(rule: Rule, layer: Layer, told: set[str], catalogue: Catalogue) -> Iterator[Finding]:
     strict = layer.strict is not None and layer.strict.on
     if rule.key == "order":
         if REFERENCE not in rule.providers and not strict:
@@ -50,9 +49,27 @@ def _of_rule(
         return
     if not rule.because and not rule.sources:
         yield _finding("no-source", rule, "has neither because nor source")
+    # A rule for other versions than the catalogue's says nothing about these.
+    if all_hold(rule.when, catalogue.versions) is False:
+        return
     for provider in rule.providers:
-        if provider in told and not catalogue.implementing(names, provider):
-            yield _finding("dead-entry", rule, f"{provider} has no implementation of it")
+        for part in _parts(rule, catalogue) if provider in told else ():
+            if not catalogue.implementing(part.members, provider):
+                message = f"{provider} has no implementation of {part.name}"
+                yield _finding("dead-entry", rule, message, fix=f"remove {part.name}")
+
+
+class _Part(NamedTuple):
+    name: str
+    members: list[str]
+
+
+def _parts(rule: Rule, catalogue: Catalogue) -> Iterator[_Part]:
+    """What a rule names, one by one."""
+    for name in rule.operators:
+        yield _Part(name, [catalogue.operator(name).name])
+    for family in rule.families:
+        yield _Part(family, [one.name for one in catalogue.family(family)])
 
 
 def _unproven(spoken: Spoken, told: set[str]) -> Iterator[Finding]:
