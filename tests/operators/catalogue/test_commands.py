@@ -86,3 +86,16 @@ def test_a_record_of_another_format_is_refused(run):
     run("operators", "list", "--catalogue", "new.json")
     assert run.code == 2
     assert "format 2" in run.err
+
+
+def test_a_record_of_functions_alone_says_what_it_lacks(run):
+    run("operators", "list", "aten::mm", "--catalogue", "flag_gems-5.0.2")
+    assert "add --catalogue live" in run.err
+    run(
+        "operators",
+        "list",
+        "aten::mm",
+        *("--catalogue", "live"),
+        *("--catalogue", "flag_gems-5.0.2"),
+    )
+    assert "flag_gems mm_out" in run.out

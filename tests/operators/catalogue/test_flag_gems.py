@@ -6,7 +6,7 @@ import pytest
 from tests.operators.catalogue import peers
 
 from jumar.contracts.errors import InvalidInput
-from jumar.operators.catalogue import flag_gems
+from jumar.operators.catalogue import flag_gems, read, shipped
 
 OPS = {
     "ops/__init__.py": "from flag_gems.ops.add import add, add_\n"
@@ -87,3 +87,11 @@ def test_a_vendor_that_it_does_not_have_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("GEMS_VENDOR", "acme")
     with pytest.raises(InvalidInput, match="no vendor 'acme'"):
         flag_gems.read(peers.as_released(tmp_path))
+
+
+def test_the_record_that_is_shipped_is_that_release():
+    recorded = read(shipped()["flag_gems-5.0.2"])
+    assert sorted((one.operator, one.function) for one in recorded.implementations) == sorted(
+        (f"aten::{name}", function) for name, function in peers.FACTS["table"]
+    )
+    assert recorded.versions == {"flag_gems": "5.0.2"}

@@ -66,7 +66,9 @@ def list_command(
         show.as_json({"versions": dict(catalogue.versions), "operators": rows})
         return
     if not chosen:
-        click.echo("No operator fits.", err=True)
+        alone = not any(one.keys for one in catalogue.operators.values())
+        join = " These catalogues have functions only: add --catalogue live." if alone else ""
+        click.echo(f"No operator fits.{join}", err=True)
         return
     _table(catalogue, chosen)
     said = ", ".join(f"{name} {version}" for name, version in catalogue.versions.items())
