@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -138,21 +138,24 @@ class Decisions:
             OperatorUnavailable: nothing is left; says why each candidate was excluded.
         """
         name = self.catalogue.operator(operator).name
-        here = self.candidates(name)
         required, idle = self._last("require", name)
-        chosen_by, more_idle = (required, ()) if required else self._last("order", name)
-        said = chosen_by.rule.providers if chosen_by else BUILT_IN_ORDER
+        by, more_idle = (required, ()) if required else self._last("order", name)
+        said = by.rule.providers if by else BUILT_IN_ORDER
         order = tuple(self._here_called(one, name) for one in said)
-        steps = [*idle, *more_idle, _opening(chosen_by)]
+        steps = [*idle, *more_idle, _opening(by)]
         left = []
-        for provider in dict.fromkeys([*order, *here]):
-            told = self._standing(name, provider, order, here, required, shape_class, dtype)
+        for provider in dict.fromkeys([*order, *self.candidates(name)]):
+            told = [
+                *self._missing(name, provider, order),
+                *self._denials(name, provider, required),
+                *self._quarantine(name, provider, shape_class, dtype),
+            ]
             steps += told
             if not any(step.effect == "excluded" for step in told):
                 left.append(provider)
         if not left:
             raise _nothing_left(name, steps)
-        line = Step("chosen", left[0], f"computes {name}", _origin_of(chosen_by))
+        line = Step("chosen", left[0], f"computes {name}", _origin_of(by))
         return Decision(name, tuple(left), line, (*steps, line), self.device_class)
 
     def order(self, operator: str) -> tuple[str, ...]:
@@ -184,31 +187,25 @@ class Decisions:
         idle = (_idle(one) for one in about if not one.holds)
         return (applying[-1] if applying else None), tuple(idle)
 
-    def _standing(
-        self,
-        operator: str,
-        provider: str,
-        order: tuple[str, ...],
-        here: tuple[str, ...],
-        required: _Resolved | None,
-        shape_class: str,
-        dtype: str,
-    ) -> list[Step]:
-        """All that is said of one candidate."""
-        steps = []
-        if provider not in here:
-            steps.append(Step("excluded", provider, "has no implementation here", "catalogue"))
+    def _missing(self, operator: str, provider: str, order: tuple[str, ...]) -> Iterator[Step]:
+        if provider not in self.candidates(operator):
+            yield Step("excluded", provider, "has no implementation here", "catalogue")
         if provider not in order:
-            steps.append(Step("excluded", provider, "is not in the order", "order"))
+            yield Step("excluded", provider, "is not in the order", "order")
+
+    def _denials(self, operator: str, provider: str, required: _Resolved | None) -> Iterator[Step]:
         for one in self._rules["deny"]:
             denied = {self._here_called(name, operator) for name in one.rule.providers}
             if provider in denied and one.about(operator):
-                steps.append(_denial(one, provider, required))
+                yield _denial(one, provider, required)
+
+    def _quarantine(
+        self, operator: str, provider: str, shape_class: str, dtype: str
+    ) -> Iterator[Step]:
         found = self.quarantine.deny(operator, provider, shape_class=shape_class, dtype=dtype)
         if found is not None:
             where = f"evidence {found.id}"
-            steps.append(Step("excluded", provider, f"in quarantine: {found.verdict}", where))
-        return steps
+            yield Step("excluded", provider, f"in quarantine: {found.verdict}", where)
 
 
 def names_of(rule: Rule, catalogue: Catalogue, providers: Iterable[str]) -> frozenset[str] | None:
