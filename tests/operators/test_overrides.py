@@ -8,7 +8,7 @@ import torch
 from jumar.contracts.errors import InvalidValue
 from jumar.operators.base import Override
 from jumar.operators.dispatcher import device_key, is_composite, is_view, overload, probe
-from jumar.operators.overrides import active, installed, live
+from jumar.operators.overrides import active, install, installed, live
 from jumar.operators.reference import CARRIERS, reference
 
 TANH = Override("aten::tanh", "mine")
@@ -77,6 +77,13 @@ def test_an_override_on_the_cpu_is_in_force_for_the_block():
         assert live(TANH, device="cpu") and active("cpu") == {TANH}
     assert torch.ones(2).tanh().min() > 0
     assert not live(TANH, device="cpu") and not active("cpu")
+
+
+def test_an_operator_has_one_override_at_a_time():
+    both = {TANH, Override("aten::tanh", "theirs")}
+    with pytest.raises(InvalidValue, match="by mine and aten::tanh by theirs cannot both be on"):
+        install(both, device="cpu", lookup=zeros)
+    assert not active("cpu")
 
 
 def test_an_exception_in_the_block_takes_it_away_too():

@@ -25,6 +25,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from jumar.contracts.errors import InvalidValue, OperatorUnavailable, RunFailed
@@ -124,13 +125,17 @@ def live(override: Override, *, device: Any) -> bool:
 def _push(overrides: Iterable[Override], device: Any, lookup: Lookup | None) -> list[_Layer]:
     key = device_key(device)
     lookup = lookup or partial(_provided, device)
-    made = [_Layer(one, key, _kernel(one, key, lookup)) for one in sorted(set(overrides))]
+    chosen = sorted(set(overrides))
+    for one, other in pairwise(chosen):
+        if one.operator == other.operator:
+            raise InvalidValue(f"{one} and {other} cannot both be on.", param="overrides")
+    made = [_Layer(one, key, _kernel(one, key, lookup)) for one in chosen]
     with _changing:
         pushed: list[_Layer] = []
         try:
             for layer in made:
-                _place(layer)
                 pushed.append(layer)
+                _place(layer)
                 _prove(layer, device)
         except BaseException:
             _drop(pushed)
