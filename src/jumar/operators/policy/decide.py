@@ -104,12 +104,9 @@ class Decisions:
         self.catalogue = catalogue
         self.quarantine = quarantine
         self.device_class = fingerprint.get("device_class", "")
-        known = {*PROVIDERS, *catalogue.providers}
         self._rules: dict[Key, list[_Resolved]] = {
             key: [
-                _Resolved(
-                    layer, rule, names_of(rule, catalogue, known), all_hold(rule.when, fingerprint)
-                )
+                _Resolved(layer, rule, names_of(rule, catalogue), all_hold(rule.when, fingerprint))
                 for layer, rule in policy.rules(key)
             ]
             for key in ("order", "deny", "require")
@@ -208,13 +205,17 @@ class Decisions:
             yield Step("excluded", provider, f"in quarantine: {found.verdict}", where)
 
 
-def names_of(rule: Rule, catalogue: Catalogue, providers: Iterable[str]) -> frozenset[str] | None:
+def names_of(
+    rule: Rule, catalogue: Catalogue, providers: Iterable[str] = ()
+) -> frozenset[str] | None:
     """The operators that a rule speaks of; None for every one.
+
+    `providers` may be named beside the built-in ones and those of the catalogue.
 
     Raises:
         InvalidValue: a name that means nothing here, with the nearest that do.
     """
-    known = set(providers)
+    known = {*PROVIDERS, *catalogue.providers, *providers}
     for provider in rule.providers:
         if provider not in known:
             hint = did_you_mean(provider, known)

@@ -115,10 +115,9 @@ def _functions(layer: Layer, catalogue: Catalogue, lost: list[str]) -> Names:
 def _denials(
     layer: Layer, catalogue: Catalogue, lost: list[str]
 ) -> Iterator[tuple[Rule, frozenset[str]]]:
-    known = {*WORDS, *catalogue.providers}
     for rule in layer.rules:
         if rule.key == "deny" and PROVIDER in rule.providers:
-            names = names_of(rule, catalogue, {*known, *rule.providers})
+            names = names_of(rule, catalogue, rule.providers)
             yield rule, frozenset(catalogue.operators) if names is None else names
         others = [one for one in rule.providers if one != PROVIDER]
         if rule.key == "deny" and others:
@@ -136,7 +135,7 @@ def _layers_without(layer: Layer, catalogue: Catalogue, lost: list[str]) -> list
 def _layer_orders(rule: Rule, catalogue: Catalogue, lost: list[str]) -> dict[str, list[str]]:
     """An order or a requirement, for those of its operators that the plugin dispatches."""
     order = list(dict.fromkeys(WORDS[one] for one in rule.providers if one in WORDS))
-    names = names_of(rule, catalogue, {*WORDS, *catalogue.providers, *rule.providers}) or ()
+    names = names_of(rule, catalogue, rule.providers) or ()
     if not order or not all(_known(name) for name in names) or rule.breadth == 2:
         lost.append(f"{rule.origin}: {rule}")
     elif rule.when:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from jumar.contracts.errors import InvalidValue
-from jumar.operators.policy.base import PROVIDERS, REFERENCE, Layer, Rule
+from jumar.operators.policy.base import REFERENCE, Layer, Rule
 from jumar.operators.policy.conditions import all_hold
 from jumar.operators.policy.decide import names_of
 from jumar.operators.policy.lint.base import Finding
@@ -25,7 +25,7 @@ def check(layer: Layer, catalogue: Catalogue) -> Iterator[Finding]:
     spoken: Spoken = []
     for rule in layer.rules:
         try:
-            names = names_of(rule, catalogue, {*PROVIDERS, *catalogue.providers})
+            names = names_of(rule, catalogue)
         except InvalidValue as error:
             message = error.message.removeprefix(f"{rule.origin}: ")
             yield _finding("unknown-name", rule, message, fix=error.hint or "")
