@@ -9,7 +9,7 @@ import torch
 from tests.operators.catalogue import peers
 
 from jumar.contracts.errors import InvalidValue
-from jumar.operators.catalogue import live, shipped
+from jumar.operators.catalogue import live, opened, shipped
 from jumar.operators.catalogue.describe import describe, exclusion
 
 
@@ -67,3 +67,13 @@ def test_callers_are_known_where_just_this_torch_was_recorded():
     assert "aten::linear" in catalogue.callers("aten::addmm")
     assert "aten::exponential_" in catalogue.callers("aten::log")
     assert {one.operator for one in catalogue.reenters("softmax.int")} == {"aten::_softmax"}
+
+
+def test_registrations_that_torch_never_calls_are_told():
+    """FlagGems 5.0.2 registers names without overload that torch has with overloads only."""
+    catalogue = opened(["live", "flag_gems-5.0.2"])
+    dangling = {one.operator for one in catalogue.dangling}
+    assert "aten::copysign" in dangling
+    assert {one.name for one in catalogue.named("copysign").operators} >= {"aten::copysign.Tensor"}
+    known = set(torch._C._dispatch_get_all_op_names())
+    assert dangling == {one.operator for one in catalogue.implementations} - known

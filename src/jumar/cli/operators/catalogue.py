@@ -73,6 +73,9 @@ def list_command(
     _table(catalogue, chosen)
     said = ", ".join(f"{name} {version}" for name, version in catalogue.versions.items())
     click.secho(f"{len(chosen)} operators of {said}", dim=True, err=True)
+    if dangling := catalogue.dangling:
+        names = _listed([one.operator for one in dangling])
+        click.secho(f"registered, but no operator of this torch: {names}", fg="yellow", err=True)
 
 
 @click.command("show")

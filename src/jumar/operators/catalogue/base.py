@@ -187,6 +187,11 @@ class Catalogue:
         """All providers, by name."""
         return tuple(sorted({one.provider for one in self.implementations}))
 
+    @property
+    def dangling(self) -> tuple[Implementation, ...]:
+        """Implementations of operators that are not here: torch takes them and never calls them."""
+        return tuple(one for one in self.implementations if one.operator not in self.operators)
+
     def nearest(self, name: str, *, provider: str | None = None, limit: int = 3) -> list[str]:
         """Live names that `name` may have meant: functions of a provider, else operators too."""
         return nearest_names(name, self._names(provider), limit=limit)
