@@ -123,6 +123,7 @@ def test_a_worker_that_dies_is_a_failed_result_and_the_next_request_gets_a_new_o
     assert not is_alive(int(lost.metadata.worker_id))
     after = toy.generate(prompt="b", out=tmp_path)
     assert after.ok
+    assert after.metadata.warnings == []
     assert after.metadata.worker_id != lost.metadata.worker_id
     assert after.metadata.timings["load_ms"] >= 0
 
@@ -139,8 +140,9 @@ def test_a_worker_that_makes_no_progress_is_ended_where_it_stands(tmp_path: Path
 
 
 def test_a_worker_that_says_how_far_it_is_does_not_hang(tmp_path: Path) -> None:
-    """The control: as long as the hang above, and longer than its limit."""
-    assert run("slow", tmp_path, heartbeat=2).ok
+    """The control: it runs for longer than the limit above, and what ends it is another one."""
+    result = run("slow", tmp_path, heartbeat=2, config={"timeout": 4})
+    assert detail_of(result).message == "The deadline passed during speak."
 
 
 def test_a_time_limit_ends_a_run_within_its_stage_and_one_that_never_comes_back(
@@ -198,6 +200,15 @@ def test_a_loss_while_loading_is_a_failed_run_and_an_error_of_watch(
     assert result.metadata.device == "cpu"
     with pytest.raises(RunFailed, match="during load"):
         jumar.watch("toy", load_heartbeat=2)
+
+
+def test_a_loss_while_the_device_is_opened_has_a_report_without_a_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUMAR_TOY_PLACE", "abort")
+    report = run("one", tmp_path, config={"backend": "cpu"}).metadata
+    assert report.error == "The worker ended during start."
+    assert (report.backend, report.device, report.fingerprint) == ("cpu", None, {})
 
 
 def test_a_worker_that_dies_while_it_writes_leaves_no_half_file(

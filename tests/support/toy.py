@@ -41,6 +41,8 @@ class Toy:
     open: int = 0
 
     def refuses(self, placement: Placement) -> str | None:
+        if "JUMAR_TOY_PLACE" in os.environ:
+            os.abort()
         return "toys are for CPUs" if placement.device.kind != "cpu" else None
 
     def prepare(self, request: ResolvedRequest) -> dict[str, Any]:

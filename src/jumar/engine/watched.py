@@ -11,8 +11,7 @@ child. It never touches a device itself.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +28,7 @@ from jumar.engine.endings import error_of
 from jumar.engine.healing import Failed, Investigate, found_guilty, may_be_an_operators
 from jumar.engine.record import Record
 from jumar.engine.seat import Seat
+from jumar.engine.stopping import TICK_S, stopping
 from jumar.engine.visit import Terms, Visit
 from jumar.engine.worker import Order, Part, worker
 from jumar.isolate import Child, Died, Hung, Raised, Zygote
@@ -49,8 +49,6 @@ ANSWERING_S = 600.0
 
 _PATIENCE_S = {"place": 0.0, "load": 0.5, "generate": 5.0, "encode": 5.0}
 """Time to stop by itself, at its next step, for a worker that is told to or has no time left."""
-
-_TICK_S = 0.05
 
 
 class WatchedModel:
@@ -252,15 +250,17 @@ class WatchedModel:
         """What the child makes of an order. A child that is lost leaves an error and no litter."""
         patience = _PATIENCE_S[what]
         left = run.left
-        order = Order(what, run.request, run.inputs, left, destination)
-        with _stopping(child, run, patience):
+        request = replace(run.request, adapters=self._terms.loaded.adapters)
+        order = Order(what, request, run.inputs, left, destination)
+        with stopping(child, run, patience):
             outcome = child.call(
                 order,
-                deadline=None if left is None else max(left, 0) + patience + _TICK_S,
+                deadline=None if left is None else max(left, 0) + patience + TICK_S,
                 heartbeat=self._loading_s if what in ("place", "load") else self._answering_s,
                 on_told=lambda told: run.hear(told[0], kept=told[1]),
             )
         if isinstance(outcome, (Died, Hung)):
+            self._end()
             if destination is not None:
                 destination.sweep()
             raise error_of(outcome, run)
@@ -283,28 +283,3 @@ class WatchedModel:
         if self._child is not None:
             self._child.close()
             self._child = None
-
-
-@contextmanager
-def _stopping(child: Child, run: Run, patience: float) -> Iterator[None]:
-    """While a call runs: when the run is cancelled, ask the child to stop, then end it."""
-    if (cancel := run.cancel) is None:
-        yield
-        return
-    over = threading.Event()
-
-    def watch() -> None:
-        while not over.wait(_TICK_S):
-            if cancel.is_set():
-                child.cancel()
-                if not over.wait(patience):
-                    child.close()
-                return
-
-    watcher = threading.Thread(target=watch, name="jumar-cancel", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
