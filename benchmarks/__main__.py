@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import binding, bisect, cli, isolate, shadow, warm
+from benchmarks import binding, bisect, check, cli, isolate, shadow, warm
 
 SECTIONS = {
     "cli": cli.main,
@@ -16,6 +16,7 @@ SECTIONS = {
     "bisect": bisect.main,
     "binding": binding.main,
     "shadow": shadow.main,
+    "check": check.main,
 }
 
 

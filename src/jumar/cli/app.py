@@ -49,6 +49,9 @@ COMMANDS: dict[str, Row] = {
     "operators convert": Row(
         "Operators", "jumar.cli.operators.policy:convert", "Write a list in another format."
     ),
+    "operators check": Row(
+        "Lab", "jumar.cli.operators.check:command", "Hold implementations to the CPU."
+    ),
     "shadow": Row("Lab", "jumar.cli.shadow:command", "Name every operator that computes wrong."),
     "evidence list": Row("Lab", "jumar.cli.evidence:list_evidence", "List what was found out."),
     "evidence show": Row(

@@ -1,0 +1,178 @@
+"""Each kind of fault gets its own verdict, its operator named; workers leave nothing behind."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from jumar.evidence import BAD, Store, quarantine
+from jumar.isolate import Zygote
+from jumar.lab.check.base import Target
+from jumar.lab.check.running import PRELOAD, Laboratory
+from jumar.lab.check.session import _Ledger, tasks
+
+TARGET = Target("device", "npu:0")
+LIMIT = 8.0
+FAULTS = """faults:
+  - {op: gelu, kind: wrong, how: lanes, shape: ["128", "*"]}
+  - {op: silu, kind: nondeterministic}
+  - {op: mm, kind: raise, text: coreDim, numel: ">=100000"}
+  - {op: sigmoid, kind: raise, text: mlir}
+  - {op: sin, kind: raise, text: double}
+  - {op: cos, kind: oom}
+  - {op: bmm, kind: abort, shape: [1, "*", "*"]}
+  - {op: _softmax, kind: hang, shape: [1, "*"]}
+  - {op: tanh, kind: leak}
+  - {op: exp, kind: deferred}
+"""
+OPERATORS = {
+    "aten::gelu": "wrong",
+    "aten::silu": "nondeterministic",
+    "aten::mm": "raises",
+    "aten::sigmoid": "compile_error",
+    "aten::sin": "unsupported",
+    "aten::cos": "out_of_memory",
+    "aten::bmm": "aborts",
+    "aten::_softmax": "hangs",
+    "aten::tanh": "leaks",
+    "aten::exp": "raises",
+    "aten::mul.Tensor": "correct",
+}
+FINGERPRINT = {"device_class": "npu-emulated", "chip": "test"}
+
+
+@pytest.fixture(scope="module")
+def checked():
+    """One check of all these operators in a machine with all these faults."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUMAR_EMULATE_FAULTS", FAULTS)
+        with Zygote(PRELOAD) as zygote:
+            laboratory = Laboratory(TARGET, zygote, limit=LIMIT)
+            work = tasks(OPERATORS, ["float32"], laboratory.index())
+            ledger = _Ledger(None, len(work), lambda done, total: None)
+            began = time.monotonic()
+            laboratory.run(work, workers=2, ended=ledger.take)
+    left = [one for one in psutil.Process().children(recursive=True) if _ours(one)]
+    return ledger.summary(TARGET, FINGERPRINT, time.monotonic() - began), left
+
+
+def _ours(process):
+    try:
+        return "jumar" in " ".join(process.cmdline())
+    except psutil.Error:
+        return False
+
+
+@pytest.fixture(scope="module")
+def summary(checked):
+    return checked[0]
+
+
+def of(summary, operator):
+    return [one for one in summary.findings if one.case.operator == operator]
+
+
+@pytest.mark.parametrize(("operator", "kind"), OPERATORS.items())
+def test_each_fault_gets_its_verdict(summary, operator, kind):
+    kinds = collections.Counter(one.verdict.kind for one in of(summary, operator))
+    assert kinds[kind], kinds
+    assert len(of(summary, operator)) > 4 or kind == "hangs"
+
+
+def test_an_operator_without_a_fault_is_correct_in_every_case(summary):
+    assert {one.verdict.kind for one in of(summary, "aten::mul.Tensor")} == {"correct"}
+
+
+def test_a_fault_of_some_shapes_is_found_in_these_alone(summary):
+    for one in of(summary, "aten::gelu"):
+        met = one.case.shapes[0][:1] == (128,)
+        assert (one.verdict.kind == "correct") == (not met), one
+    wrong = next(one for one in of(summary, "aten::gelu") if one.verdict.kind == "wrong")
+    assert {"ulps", "index", "wanted", "got"} <= set(wrong.verdict.numbers)
+
+
+def test_a_wrong_size_is_named_as_it_is_raised(summary):
+    raised = [one for one in of(summary, "aten::mm") if one.verdict.kind == "raises"]
+    assert raised and all("coreDim" in one.verdict.reason for one in raised)
+    assert any(one.case.source == "vocabulary" for one in raised)
+
+
+def test_an_error_that_comes_late_falls_on_its_own_operator(summary):
+    kinds = {one.verdict.kind for one in of(summary, "aten::exp")}
+    assert kinds == {"raises"}
+
+
+def test_a_hang_costs_its_own_limit_and_shows_where_it_stood(summary):
+    hung = [one for one in of(summary, "aten::_softmax") if one.verdict.kind == "hangs"]
+    assert len(hung) == 2
+    assert all(one.seconds == LIMIT and "_run" in one.detail for one in hung)
+    assert "after it had hung" in summary.not_run["aten::_softmax float32"]
+    assert all(one.seconds < LIMIT for one in summary.findings if one not in hung)
+
+
+def test_a_crash_costs_one_case(summary):
+    kinds = collections.Counter(one.verdict.kind for one in of(summary, "aten::bmm"))
+    assert kinds["aborts"] and kinds["correct"] > kinds["aborts"]
+
+
+def test_workers_that_were_replaced_leave_nothing_behind(checked):
+    assert checked[1] == []
+
+
+def test_evidence_quarantines_what_is_bad_and_only_that(summary, tmp_path):
+    store = Store(tmp_path)
+    for record in summary.evidence(store):
+        store.add(record)
+    rules = quarantine(store, FINGERPRINT)
+    bad = {name for name, kind in OPERATORS.items() if kind in BAD}
+    assert {rule.subject.operator for rule in rules.rules} == bad
+    assert all(rule.reproducer for rule in rules.rules)
+    assert not rules.deny("aten::mul.Tensor", "device")
+
+
+def test_the_page_and_the_json_hold_all_of_it(summary):
+    from jumar.lab.check.page import as_html
+
+    page = as_html(summary)
+    assert "emulated, no hardware was checked" in page
+    for operator in OPERATORS:
+        assert operator in page
+    assert json.loads(json.dumps(summary.as_dict()))["verdicts"] == summary.kinds()
+
+
+@pytest.mark.parametrize(
+    ("operator", "kind", "ends"),
+    [
+        ("aten::gelu", "wrong", 1),
+        ("aten::silu", "nondeterministic", 1),
+        ("aten::mm", "raises", 1),
+        ("aten::bmm", "aborts", -6),
+        ("aten::tanh", "leaks", 1),
+    ],
+)
+def test_a_reproducer_shows_the_fault_and_only_where_it_is(summary, operator, kind, ends, tmp_path):
+    found = next(one for one in of(summary, operator) if one.verdict.kind == kind and _full(one))
+    script = tmp_path / "show.py"
+    script.write_text(found.script)
+    assert "import jumar" not in found.script and "emulated" in found.script
+    assert _ends(script, FAULTS) == ends
+    assert _ends(script, None) == 0
+
+
+def _full(finding):
+    return all(size for shape in finding.case.shapes for size in shape)
+
+
+def _ends(script, faults):
+    environ = {**os.environ, "JUMAR_EMULATE_FAULTS": faults or ""}
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", script], env=environ, capture_output=True, timeout=240
+    )
+    return ran.returncode
