@@ -32,5 +32,5 @@ def main() -> None:
                     placed.encode(TEXTS)
 
             name = f"MiniLM forward, one in {every} calls judged / plain"
-            print(in_turn(name, judged, lambda: placed.encode(TEXTS), pairs=9).row())
+            print(in_turn(name, judged, lambda: placed.encode(TEXTS), pairs=5).row())
             assert not shadow.guilty, shadow.guilty
