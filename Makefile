@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 # Pinned so that a plain `pip install` of some other package never pulls a CUDA build of several GB.
 TORCH  ?= torch==2.13.0
 
-.PHONY: demo test test-torch-npu lint bench docs clean format
+.PHONY: demo test test-torch-npu lint bench bench-faults docs clean format
 
 demo: $(VENV)/.runtime
 	$(BIN)/python examples/demo.py --out demo-out
@@ -29,6 +29,11 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
+
+# 55 real faults of operators, injected into the emulated NPU: ROWS=5,6,9 for some of them.
+ROWS ?=
+bench-faults: $(VENV)/.dev
+	JUMAR_EMULATE_NPU=1 $(BIN)/python -m benchmarks.faults --rows "$(ROWS)"
 
 docs: $(VENV)/.dev
 	$(BIN)/python tools/make_docs.py
