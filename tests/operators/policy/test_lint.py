@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,8 +68,6 @@ class TestListsOfFlagGems:
     def test_an_operator_with_a_kernel_of_the_devices_own_re_enters_nothing(
         self, tmp_path: Path
     ) -> None:
-        from dataclasses import replace
-
         known = catalogue()
         kernel = replace(known.operators["aten::exponential_"], keys=("PrivateUse1",))
         with_kernel = replace(known, operators={**known.operators, kernel.name: kernel})
@@ -111,6 +110,15 @@ class TestListsOfFlagGems:
     ) -> None:
         with pytest.raises(DependencyMissing, match="knows nothing of FlagGems"):
             lint(file(tmp_path, "unused.txt", "mm"), Catalogue({"torch": "2.13.0"}, {}))
+
+    def test_names_are_held_against_flag_gems_alone_where_nothing_tells_torchs(
+        self, tmp_path: Path
+    ) -> None:
+        alone = replace(catalogue(), operators={})
+        findings = lint(file(tmp_path, "unused.txt", "mm\nmmm"), alone)
+        assert [(one.code, one.entry, one.fix) for one in findings] == [
+            ("dead-entry", "mmm", "write mm, or remove it")
+        ]
 
 
 class TestYamlOfThePlugin:

@@ -103,7 +103,8 @@ def _partial(names: NameList, once: dict[str, Text], catalogue: Catalogue) -> It
     live = catalogue.functions(PROVIDER)
     told: set[str] = set()
     for name, entry in once.items():
-        families = {catalogue.operators[one.operator].family for one in live.get(name, ())} - told
+        operators = [catalogue.operators.get(one.operator) for one in live.get(name, ())]
+        families = {one.family for one in operators if one is not None} - told
         told |= families
         members = [one.name for family in families for one in catalogue.family(family)]
         left = [
@@ -138,7 +139,8 @@ def still_called(
 
     A backend's own kernel is made of nothing that the dispatcher sees.
     """
-    operators = [one for one in operators if DEVICE_KEY not in catalogue.operators[one].keys]
+    here = catalogue.operators
+    operators = [one for one in operators if one in here and DEVICE_KEY not in here[one].keys]
     told: set[str] = set()
     for how in CALLED:
         called = {
