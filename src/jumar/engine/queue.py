@@ -31,6 +31,7 @@ class Work:
         size: What it counts against the batch's budget (texts, tokens, pictures).
         deadline: After this nobody wants the answer.
         refuse: Called once, with the error, where it will not be answered.
+        tries: How often a worker was lost at it.
     """
 
     what: Any
@@ -40,6 +41,7 @@ class Work:
     deadline: float | None = None
     refuse: Callable[[JumarError], None] = lambda error: None
     arrived: float = field(default_factory=time.monotonic)
+    tries: int = 0
 
     @property
     def due(self) -> float:

@@ -38,8 +38,10 @@ class Visit:
         folder = out or self.resolved.config.get("output_dir") or DEFAULT_OUT
         self.destination = Destination(folder, suffix=suffix_of(self.resolved), overwrite=overwrite)
         timeout = self.resolved.config.get("timeout")
-        deadline = None if timeout is None else time.monotonic() + timeout
-        self.run = Run(self.resolved, inputs, listener=listener, cancel=cancel, deadline=deadline)
+        self.deadline = None if timeout is None else time.monotonic() + timeout
+        self.run = Run(
+            self.resolved, inputs, listener=listener, cancel=cancel, deadline=self.deadline
+        )
 
 
 class Terms:
