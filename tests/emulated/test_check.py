@@ -14,7 +14,7 @@ import pytest
 
 from jumar.evidence import BAD, Store, quarantine
 from jumar.isolate import Zygote
-from jumar.lab.check.base import Target
+from jumar.lab.check import Target, check
 from jumar.lab.check.running import PRELOAD, Laboratory
 from jumar.lab.check.session import _Ledger, tasks
 
@@ -157,13 +157,37 @@ def test_the_page_and_the_json_hold_all_of_it(summary):
         ("aten::tanh", "leaks", 1),
     ],
 )
-def test_a_reproducer_shows_the_fault_and_only_where_it_is(summary, operator, kind, ends, tmp_path):
-    found = next(one for one in of(summary, operator) if one.verdict.kind == kind and _full(one))
-    script = tmp_path / "show.py"
-    script.write_text(found.script)
-    assert "import jumar" not in found.script and "emulated" in found.script
+def test_a_reproducer_shows_the_fault_without_jumar(summary, operator, kind, ends, tmp_path):
+    script = reproducer(summary, operator, kind, tmp_path)
+    assert "import jumar" not in script.read_text() and "emulated" in script.read_text()
     assert _ends(script, FAULTS) == ends
-    assert _ends(script, None) == 0
+
+
+def test_a_reproducer_shows_nothing_where_the_fault_is_not(summary, tmp_path):
+    assert _ends(reproducer(summary, "aten::gelu", "wrong", tmp_path), None) == 0
+
+
+def test_a_check_goes_on_from_its_folder(tmp_path):
+    """Layer operators by torch_npu; the second check has one dtype left to do."""
+    target, done = Target("torch_npu", "npu:0"), []
+    for dtypes in (["float32"], ["float32", "bfloat16"]):
+        found = check(
+            target,
+            ["silu_and_mul"],
+            dtypes=dtypes,
+            folder=tmp_path,
+            progress=lambda one, _: done.append(one.task.dtype),
+        )
+        assert set(found.kinds()) == {"correct"}
+        assert {one.case.dtype for one in found.findings} == set(dtypes)
+    assert done == ["float32", "bfloat16"]
+
+
+def reproducer(summary, operator, kind, folder):
+    found = next(one for one in of(summary, operator) if one.verdict.kind == kind and _full(one))
+    script = folder / "show.py"
+    script.write_text(found.script)
+    return script
 
 
 def _full(finding):
