@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jumar.lab.shadow import facts
@@ -55,6 +56,33 @@ class Copies:
         return weight is not None and _address(weight) == address
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a call is made, and of what: all that can be said of it without its numbers."""
+
+    operator: str
+    shapes: tuple[tuple[int, ...], ...]
+    dtype: str
+    """Of the first floating-point argument, else of the first tensor, else of what is asked."""
+    layer: str | None
+
+    @classmethod
+    def of(cls, op: Any, leaves: list[Any], layer: str | None) -> Place:
+        """Of a call with these arguments."""
+        import torch
+
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        asked = [leaf for leaf in leaves if isinstance(leaf, torch.dtype)]
+        dtypes = [one.dtype for one in tensors] + asked
+        first = [one for one in dtypes if one.is_floating_point] or dtypes
+        return cls(
+            operator=op.name(),
+            shapes=tuple(tuple(one.shape) for one in tensors),
+            dtype=str(first[0]).removeprefix("torch.") if first else "*",
+            layer=layer,
+        )
+
+
 class Call:
     """An operator with its arguments as they were before it ran.
 
@@ -65,8 +93,9 @@ class Call:
         import torch
         from torch.utils._pytree import tree_flatten
 
-        self.op, self.layer = op, layer
+        self.op = op
         self.leaves, self._spec = tree_flatten((args, dict(kwargs)))
+        self.place = Place.of(op, self.leaves, layer)
         taken: dict[int, Tensor] = {}
         self._taken: list[Any] = [
             taken.setdefault(id(leaf), copies.take(leaf))
@@ -76,31 +105,11 @@ class Call:
         ]
 
     @property
-    def name(self) -> str:
-        """`aten::add.Tensor`."""
-        return str(self.op.name())
-
-    @property
     def tensors(self) -> list[Tensor]:
         """The tensor arguments."""
         import torch
 
         return [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
-
-    @property
-    def shapes(self) -> list[list[int]]:
-        """Of the tensor arguments."""
-        return [list(one.shape) for one in self.tensors]
-
-    @property
-    def dtype(self) -> str:
-        """Of the first floating-point argument, else of the first tensor, else of what is asked."""
-        import torch
-
-        asked = [leaf for leaf in self.leaves if isinstance(leaf, torch.dtype)]
-        dtypes = [one.dtype for one in self.tensors] + asked
-        first = [one for one in dtypes if one.is_floating_point] or dtypes
-        return str(first[0]).removeprefix("torch.") if first else "*"
 
     def inputs(self, *, like_given: bool) -> list[Any]:
         """Copies of all arguments that may be written to: in their own dtypes, or in float64."""
@@ -162,7 +171,7 @@ class Call:
 
     def most_terms(self) -> int:
         """The same without a result: the largest dimension of an input."""
-        return max((size for shape in self.shapes for size in shape), default=1)
+        return max((size for shape in self.place.shapes for size in shape), default=1)
 
     def outputs(self, result: Any) -> list[Any]:
         """What the call on the device has made."""

@@ -13,7 +13,7 @@ from typing import Any
 from jumar.contracts.errors import InvalidValue, RunFailed
 from jumar.evidence import Subject
 from jumar.lab.shadow import facts
-from jumar.lab.shadow.calls import Call, Copies
+from jumar.lab.shadow.calls import Call, Copies, Place
 from jumar.lab.shadow.findings import Coverage, Guilty
 from jumar.lab.shadow.judging import Reference, as_exact, as_tensor, mismatch, reference
 from jumar.lab.shadow.layers import Layers
@@ -24,7 +24,7 @@ from jumar.operators.overrides import active
 REASON = 400
 """Characters of an error that are kept."""
 
-OnCall = Callable[[Call], object]
+OnCall = Callable[[Place], object]
 OnGuilty = Callable[[Guilty], object]
 
 
@@ -39,7 +39,7 @@ class Shadow:
         heal: go on with the right numbers after a guilty operator, so that the next one's inputs
             are those that a healthy device would see, and an error does not end the forward.
         reproducers: the folder for scripts' inputs that no seed makes; None for no scripts.
-        on_call, on_guilty: told of each operator before it is judged, and of each guilty call.
+        on_call, on_guilty: told of each call before it is made, and of each that is guilty.
 
     `guilty` and `coverage` can be read at any time.
 
@@ -74,7 +74,6 @@ class Shadow:
         self._copies = Copies()
         self._layers = Layers(self._add_weights)
         self._found: dict[Subject, Guilty] = {}
-        self._missing: dict[tuple[str, str], str] = {}
         self._overrides: dict[str, str] = {}
         self._inside = 0
         self._begun = self._spent = 0.0
@@ -113,7 +112,9 @@ class Shadow:
         if op._can_decompose() and not has_kernel(op, self._key):
             with self._mode:  # torch takes it apart: its parts are the device's operators
                 return op.decompose(*args, **kwargs)
-        self.coverage.seen += not self._inside
+        if not self._inside:
+            self.coverage.seen += 1
+            self._on_call(Place.of(op, leaves, self._layers.current))
         if reason := self._not_compared(op, leaves):
             if not self._inside:
                 self.coverage.leave_out(reason, op.name())
@@ -146,8 +147,6 @@ class Shadow:
 
     def _judged(self, op: Any, args: Any, kwargs: Any) -> Any:
         call = Call(op, args, kwargs, self._layers.current, self._copies)
-        if not self._inside:
-            self._on_call(call)
         try:
             result = op(*args, **kwargs)
             self._synchronize()
@@ -155,24 +154,14 @@ class Shadow:
             raise
         except Exception as error:  # noqa: BLE001  (whatever a kernel raises: that is a verdict)
             return self._raised(call, error)
-        known = self._reference(call)
+        known = reference(call)
         if isinstance(known, str):
             if not self._inside:
-                self.coverage.leave_out(known, call.name)
+                self.coverage.leave_out(known, op.name())
             return result
         self.coverage.compared += not self._inside
         self._compared(call, result, known)
         return result
-
-    def _reference(self, call: Call) -> Reference | str:
-        """The CPU's answer, or why there is none; what has none is not asked again."""
-        what = (call.name, call.dtype)
-        if what in self._missing:
-            return self._missing[what]
-        known = reference(call)
-        if isinstance(known, str) and known.startswith("has no reference"):
-            self._missing[what] = known
-        return known
 
     def _compared(self, call: Call, result: Any, known: Reference) -> None:
         made = call.outputs(result)
@@ -230,13 +219,13 @@ class Shadow:
 
     def _add(self, call: Call, kind: Any, reason: str, numbers: dict[str, Any]) -> None:
         guilty = Guilty(
-            operator=call.name,
-            implementation=self._overrides.get(call.name, "device"),
+            operator=call.place.operator,
+            implementation=self._overrides.get(call.place.operator, "device"),
             kind=kind,
             reason=reason,
-            shapes=tuple(map(tuple, call.shapes)),
-            dtype=call.dtype,
-            layer=call.layer,
+            shapes=call.place.shapes,
+            dtype=call.place.dtype,
+            layer=call.place.layer,
             numbers=numbers,
         )
         before = self._found.get(guilty.subject)

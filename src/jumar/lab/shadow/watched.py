@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jumar.isolate import Died, Hung, Outcome, Raised, Zygote, tell
+from jumar.lab.shadow.calls import Place
 from jumar.lab.shadow.findings import Coverage, Guilty
 
 Make = Callable[..., Callable[[], Any]]
@@ -23,16 +24,6 @@ class Judged:
     guilty: list[Guilty] = field(default_factory=list)
     coverage: Coverage = field(default_factory=Coverage)
     ended: Outcome | None = None
-
-
-@dataclass(frozen=True)
-class _At:
-    """The call that the child is in."""
-
-    operator: str
-    shapes: tuple[tuple[int, ...], ...]
-    dtype: str
-    layer: str | None
 
 
 def judged(
@@ -57,10 +48,10 @@ def judged(
         JumarError: the work could not be prepared, or raised where no operator is to blame.
     """
     found: dict[Any, Guilty] = {}
-    last: list[_At] = []
+    last: list[Place] = []
 
     def hear(told: Any) -> None:
-        if isinstance(told, _At):
+        if isinstance(told, Place):
             last[:] = [told]
         else:
             found[told.subject] = told
@@ -80,7 +71,7 @@ def judged(
     return Judged(list(found.values()), ended=outcome)
 
 
-def _ended_in(at: _At, outcome: Died | Hung) -> Guilty:
+def _ended_in(at: Place, outcome: Died | Hung) -> Guilty:
     hung = isinstance(outcome, Hung)
     reason = f"no answer in {outcome.seconds:g} s" if isinstance(outcome, Hung) else outcome.reason
     return Guilty(
@@ -102,7 +93,7 @@ def _judging(
     from jumar.lab.shadow.mode import Shadow
 
     work = make(*arguments)
-    shadow = Shadow(device, on_call=_say, on_guilty=tell, **options)
+    shadow = Shadow(device, on_call=tell, on_guilty=tell, **options)
 
     def judge(_: Any) -> tuple[list[Guilty], Coverage]:
         with shadow:
@@ -110,7 +101,3 @@ def _judging(
         return shadow.guilty, shadow.coverage
 
     return judge
-
-
-def _say(call: Any) -> None:
-    tell(_At(call.name, tuple(map(tuple, call.shapes)), call.dtype, call.layer))
