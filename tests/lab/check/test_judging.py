@@ -121,6 +121,20 @@ def test_a_layer_is_held_to_its_formula():
 
 
 def test_an_operator_that_draws_random_numbers_is_not_judged():
-    assert "random" in subject("aten::bernoulli").refusal()
+    bernoulli = subject("aten::bernoulli")
+    assert not list(bernoulli.plan(Task("aten::bernoulli", "float32"), lambda number: None))
+    assert "random" in bernoulli.without_inputs()
     assert "one of many" in subject("aten::linalg_qr").refusal()
     assert subject(ADD).refusal() is None
+
+
+def test_attention_without_dropout_is_judged_though_it_could_draw():
+    given = {"tensor": "float32", "shape": [1, 2, 8, 4], "stride": [64, 32, 4, 1]}
+    name = "aten::scaled_dot_product_attention"
+    calls = [
+        {"operator": name, "args": [given] * 3, "kwargs": kwargs}
+        for kwargs in ({}, {"dropout_p": 0.5})
+    ]
+    task = Task(name, "float32", captured=tuple(calls))
+    planned = [one.source for one in subject(name).plan(task, lambda number: None)]
+    assert "captured call 0" in planned and "captured call 1" not in planned

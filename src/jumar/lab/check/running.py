@@ -205,8 +205,10 @@ class _Bench:
             number = first.case.number
             only = replace(done.task, only=frozenset({number}), avoid=done.avoid)
             outcome, heard = self._call(replace(only, done=frozenset()))
-            second = heard.findings[0] if heard.findings else _blamed(first.case, outcome, heard)
-            again[number] = _believed(first, second)
+            if heard.findings:
+                again[number] = _believed(first, heard.findings[0])
+            elif not isinstance(outcome, Returned):
+                again[number] = _believed(first, _blamed(first.case, outcome, heard))
             self.close()
         return again
 

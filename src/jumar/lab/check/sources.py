@@ -12,6 +12,7 @@ from jumar.lab.check.adversarial import VOCABULARY
 from jumar.lab.check.base import Task
 from jumar.lab.check.calls import Call, answered, plain, signature
 from jumar.lab.check.judging import Planned
+from jumar.lab.shadow import facts
 
 SAMPLES = 12
 """Calls that are taken from OpInfo samples, per operator and dtype."""
@@ -24,11 +25,13 @@ NOT_UNIQUE = (
     "its answer is one of many (signs, order or basis are free): no element has a reference"
 )
 RANDOM = "it draws random numbers: no element has a reference"
+ANYTHING = "the CPU takes calls of it that are not legal, so nobody says which are"
 PRIVATE = "it hands out or takes internals of a library, not numbers"
 _REFUSED = {
     NOT_UNIQUE: "_linalg_eigh _linalg_eigvals _linalg_svd geqrf linalg_eig linalg_eigvals"
     " linalg_householder_product linalg_ldl_factor_ex linalg_ldl_solve linalg_lstsq linalg_lu"
     " linalg_lu_factor_ex linalg_lu_solve linalg_qr lu_unpack ormqr",
+    ANYTHING: "_local_scalar_dense",
     PRIVATE: "_nested_tensor_from_mask _pin_memory data_ptr is_pinned record_stream set_",
 }
 REFUSED = {name: why for why, names in _REFUSED.items() for name in names.split()}
@@ -37,11 +40,12 @@ REFUSED = {name: why for why, names in _REFUSED.items() for name in names.split(
 
 def refusal(op: Any) -> str | None:
     """Why no verdict on this operator can be had; None where one can."""
-    import torch
-
-    if torch.Tag.nondeterministic_seeded in op.tags:
-        return RANDOM
     return REFUSED.get(op.name().partition("::")[2].partition(".")[0])
+
+
+def without_inputs(op: Any) -> str:
+    """Why an operator has no cases."""
+    return RANDOM if facts.may_draw(op) else "no inputs known"
 
 
 def plan(op: Any, task: Task, trying: Callable[[int], object]) -> Iterator[Planned]:
@@ -56,6 +60,7 @@ def plan(op: Any, task: Task, trying: Callable[[int], object]) -> Iterator[Plann
     torch.manual_seed(0)
     numbers = itertools.count()
     seen: set[str] = set()
+    known = task.done | (task.only or set()) | (task.scripts_of or set())
 
     def accepted(calls: Iterable[tuple[str, Call]]) -> Iterator[Planned]:
         for number, (source, call) in zip(numbers, calls, strict=False):
@@ -63,7 +68,7 @@ def plan(op: Any, task: Task, trying: Callable[[int], object]) -> Iterator[Plann
                 continue
             seen.add(mark)
             trying(number)
-            affordable = source != "vocabulary" or _affordable(op, call)
+            affordable = number in known or source != "vocabulary" or _affordable(op, call)
             if affordable and (native := _accepted(op, call)) is not None:
                 yield Planned(number, source, call, native)
 
@@ -99,10 +104,13 @@ def _accepted(op: Any, call: Call) -> Any:
 
     if not _fits(op, call):
         return None
+    state = torch.get_rng_state() if facts.may_draw(op) else None
     try:
         answer = answered(op, call.cloned())
     except Exception:  # noqa: BLE001  (this is the question: does the CPU take these arguments?)
         return None
+    if state is not None and not torch.equal(state, torch.get_rng_state()):
+        return None  # it has drawn: dropout does, attention without it does not
     comparable = (torch.Tensor, int, float, bool, type(None))
     if not all(isinstance(one, comparable) for one in answer.results):
         return None
@@ -137,9 +145,9 @@ def _affordable(op: Any, call: Call) -> bool:
     """Whether the CPU answers soon: what grows with the square of the size is not tried whole."""
     for part in (128, 16):
         small = next(adversarial.with_sizes(call, {VOCABULARY: VOCABULARY // part}), None)
-        begun = time.perf_counter()
+        begun = time.thread_time()
         if small is None or _accepted(op, small) is None:
             return False
-        if (time.perf_counter() - begun) * part**2 > WIDEST_S * 64:
+        if (time.thread_time() - begun) * part**2 > WIDEST_S * 64:
             return False
     return True

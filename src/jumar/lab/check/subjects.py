@@ -30,6 +30,10 @@ class Subject(Protocol):
         """Why no verdict can be had; None where one can."""
         ...
 
+    def without_inputs(self) -> str:
+        """Why there are no calls, where there are none."""
+        ...
+
     def plan(self, task: Task, trying: Callable[[int], object]) -> Iterator[Planned]:
         """Its calls, always the same ones in the same order."""
         ...
@@ -61,6 +65,10 @@ class Overload:
         """See `sources.refusal`."""
         return sources.refusal(self.op)
 
+    def without_inputs(self) -> str:
+        """See `sources.without_inputs`."""
+        return sources.without_inputs(self.op)
+
     def plan(self, task: Task, trying: Callable[[int], object]) -> Iterator[Planned]:
         """See `sources.plan`."""
         return sources.plan(self.op, task, trying)
@@ -88,6 +96,10 @@ class Layer:
         if next(iter(self.layer.cases(Draw("float32"))), None) is None:
             return "it has no numbers of its own to compare"
         return None
+
+    def without_inputs(self) -> str:
+        """Limits are given for floating-point dtypes."""
+        return "it has no limits for this dtype"
 
     def plan(self, task: Task, trying: Callable[[int], object]) -> Iterator[Planned]:
         """The cases that the operator lists, in a dtype that it has limits for."""
