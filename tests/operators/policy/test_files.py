@@ -8,7 +8,7 @@ import pytest
 from tests.operators.policy.toy import file, policy, written
 
 from jumar.contracts.errors import InvalidInput, InvalidValue, JumarError, UnknownKey
-from jumar.operators.policy.files import INLINE, USER_FILE, effective, platform_file
+from jumar.operators.policy.files import DENY, INLINE, USER_FILE, effective, platform_file
 
 DENY = """
     strict: true
@@ -87,3 +87,10 @@ def test_kinds_of_devices_without_a_file_of_their_own_have_no_layer() -> None:
 def test_the_last_layer_that_speaks_of_strictness_decides() -> None:
     assert policy("strict: true", "strict: false", "deny: []").strict.on is False
     assert policy("deny: []").strict.on is False
+
+
+def test_a_list_of_names_in_the_environment_denies_the_devices_own_kernels() -> None:
+    policy = effective("cpu", {DENY: "aten::gelu, aten::mm,"})
+    (rule,) = [rule for _, rule in policy.rules("deny")]
+    assert (rule.operators, rule.providers) == (("aten::gelu", "aten::mm"), ("device",))
+    assert str(rule.origin) == f"environment {DENY}:1"

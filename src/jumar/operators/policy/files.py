@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,11 @@ USER_FILE = "JUMAR_OPERATOR_POLICY"
 INLINE = "JUMAR_OPERATOR_RULES"
 """The variable whose value is itself a policy: `{strict: true, order: [{providers: [device]}]}`."""
 
+DENY = "JUMAR_OPERATORS_DENY"
+"""The variable that lists operators which the device's own kernels must not compute, separated by
+commas: what `jumar bisect … -- COMMAND` switches.
+"""
+
 TOP = (*KEYS, "strict")
 ENTRY = ("operators", "families", "providers", "when", "because", "source")
 
@@ -26,7 +32,7 @@ _PLATFORMS = {"npu": "ascend"}
 
 
 def effective(device_kind: str, environ: Mapping[str, str] | None = None) -> Policy:
-    """The policy in force for a kind of device: platform < user < environment.
+    """The policy in force for a kind of device: platform < user < environment (rules, then `DENY`).
 
     `device_kind` is `cpu`, `cuda` or `npu`.
 
@@ -38,6 +44,9 @@ def effective(device_kind: str, environ: Mapping[str, str] | None = None) -> Pol
     layers = [read_file(path) for path in (platform_file(device_kind), user_file(environ)) if path]
     if written := environ.get(INLINE):
         layers.append(layer(read(written, INLINE), f"environment {INLINE}"))
+    if names := [name.strip() for name in environ.get(DENY, "").split(",") if name.strip()]:
+        denied = json.dumps({"deny": [{"operators": names, "providers": ["device"]}]})
+        layers.append(layer(read(denied, DENY), f"environment {DENY}"))
     return Policy(tuple(layers))
 
 
