@@ -77,6 +77,22 @@ def test_answers_that_differ_from_run_to_run_are_nondeterministic():
     assert verdict.kind == "nondeterministic" and "one of them is right" in verdict.reason
 
 
+def test_a_pointwise_operator_may_not_choose_even_within_rounding():
+    turns = itertools.count()
+
+    def last_bit(one):
+        return torch.nextafter(one, one + next(turns) % 2)
+
+    def relu(one):
+        return last_bit(one.relu())
+
+    def total(one):
+        return last_bit(one.sum())
+
+    assert judged("aten::relu", relu, X).kind == "nondeterministic"
+    assert judged("aten::sum", total, X).kind == "correct"
+
+
 def test_memory_that_grows_with_every_call_leaks_and_a_workspace_does_not():
     def grown(*steps):
         levels = itertools.accumulate(itertools.chain(steps, itertools.repeat(steps[-1])))

@@ -10,8 +10,9 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+from jumar.lab.check.against_cpu import terms
 from jumar.lab.check.base import Case, Target
-from jumar.lab.check.judging import Planned, terms
+from jumar.lab.check.judging import Planned
 
 if TYPE_CHECKING:
     from torch import Tensor

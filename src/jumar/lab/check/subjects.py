@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jumar.evidence.records import Verdict
-from jumar.lab.check import exact, judging, reproducer, sources
+from jumar.lab.check import exact, reproducer, sources
+from jumar.lab.check.against_cpu import AgainstCPU
 from jumar.lab.check.base import Case, Target, Task
 from jumar.lab.check.calls import Answer, Call
+from jumar.lab.check.formula import AgainstFormula
 from jumar.lab.check.judging import Planned
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ class Overload:
     def judged(self, planned: Planned, kind: str) -> Judged:
         """Computed in float64; where the CPU has no such kernel, in the call's own dtypes."""
         reference = exact.wide(self.op, planned.call) or planned.native
-        return judging.AgainstCPU(self.op, planned, reference, kind)
+        return AgainstCPU(self.op, planned, reference, kind)
 
     def script(self, target: Target, case: Case, planned: Planned) -> str:
         """See `reproducer.script`."""
@@ -113,7 +115,7 @@ class Layer:
 
     def judged(self, planned: Planned, kind: str) -> Judged:
         """Against the golden function."""
-        return judging.AgainstFormula(self.layer, planned)
+        return AgainstFormula(self.layer, planned)
 
     def script(self, target: Target, case: Case, planned: Planned) -> str:
         """Needs Jumar: the formula is Jumar's."""
