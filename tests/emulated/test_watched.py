@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import numpy as np
@@ -212,6 +213,20 @@ class TestHealing:
             report = watch(investigate=investigate).generate(texts=texts(2), out=tmp_path).metadata
             assert "aicore" in report.error_detail.cause
             assert any(told in warning for warning in report.warnings)
+
+    def test_an_investigation_that_is_cancelled_finds_nobody_guilty(
+        self, watch, tmp_path, evidence
+    ):
+        stop = threading.Event()
+
+        def investigate(failed, request):
+            failed.cancel.set()
+            return [guilty("aten::gelu", failed.fingerprint)]
+
+        model = watch(investigate=investigate)
+        report = model.generate(texts=texts(2), out=tmp_path, cancel=stop).metadata
+        assert report.error_detail.code == "cancelled"
+        assert list(evidence) == []
 
     def test_lack_of_memory_refused_formats_and_wrong_numbers_are_not_looked_into(
         self, watch, tmp_path, evidence

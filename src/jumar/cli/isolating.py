@@ -60,6 +60,7 @@ def _investigated(failed: Failed, request: GenerateRequest) -> list[Evidence]:
     What it answers is not looked at, so that the CPU need not answer a large model's request.
     """
     from jumar.cli.bisect.model import PRELOAD, answering, plain
+    from jumar.engine.stopping import when_cancelled
     from jumar.isolate import Zygote
     from jumar.lab.blame import investigate
     from jumar.lab.trials import Limits, Trials
@@ -67,7 +68,7 @@ def _investigated(failed: Failed, request: GenerateRequest) -> list[Evidence]:
     device = failed.placement.device.label
     again = plain(request.model_copy(update={"backend": device}))
     limits = Limits(failed.loading_s, failed.answering_s)
-    with Zygote(PRELOAD) as zygote:
+    with Zygote(PRELOAD) as zygote, when_cancelled(failed.cancel, lambda _: zygote.close()):
         trials = Trials(answering, [again], device, _came_to_its_end, limits, zygote)
         return investigate(trials, fingerprint=failed.fingerprint)
 

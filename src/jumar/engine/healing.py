@@ -7,6 +7,7 @@ what it found out.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -33,13 +34,17 @@ _OF_THE_RUN = ("output_dir", "request_id", "timeout", "preset")
 
 @dataclass(frozen=True)
 class Failed:
-    """What failed, and where. `loading_s` and `answering_s` are the silences that were a hang."""
+    """What failed, and where. `loading_s` and `answering_s` are the silences that were a hang.
+
+    `cancel` is set when the caller stops the run: what is found out from then on is not used.
+    """
 
     error: JumarError
     placement: Placement
     fingerprint: dict[str, str]
     loading_s: float
     answering_s: float
+    cancel: threading.Event | None = None
 
 
 Investigate = Callable[[Failed, GenerateRequest], Sequence[Evidence]]
@@ -65,11 +70,13 @@ def found_guilty(investigate: Investigate, failed: Failed, run: Run) -> bool:
     except (Cancelled, DeadlineExceeded):
         raise
     except Exception as error:  # noqa: BLE001  (told; the failure itself is what has to be raised)
+        run.check()
         run.warn(
             "The failure was looked into, and that failed too:"
             f" {type(error).__name__}: {error} ({getattr(error, 'cause', None)})."
         )
         return False
+    run.check()
     guilty = [one for one in evidence if one.bad]
     if not guilty:
         run.warn("The failure was looked into, and no operator was found guilty.")

@@ -28,7 +28,7 @@ from jumar.engine.endings import error_of
 from jumar.engine.healing import Failed, Investigate, found_guilty, may_be_an_operators
 from jumar.engine.record import Record
 from jumar.engine.seat import Seat
-from jumar.engine.stopping import TICK_S, stopping
+from jumar.engine.stopping import TICK_S, ask_then_end, when_cancelled
 from jumar.engine.visit import Terms, Visit
 from jumar.engine.worker import Order, Part, worker
 from jumar.isolate import Child, Died, Hung, Raised, Zygote
@@ -220,7 +220,12 @@ class WatchedModel:
                 raise
             self._end()
             failed = Failed(
-                error, placement, self._seat.fingerprint, self._loading_s, self._answering_s
+                error,
+                placement,
+                self._seat.fingerprint,
+                self._loading_s,
+                self._answering_s,
+                run.cancel,
             )
             if not found_guilty(self._investigate, failed, run):
                 raise
@@ -252,7 +257,7 @@ class WatchedModel:
         left = run.left
         request = replace(run.request, adapters=self._terms.loaded.adapters)
         order = Order(what, request, run.inputs, left, destination)
-        with stopping(child, run, patience):
+        with when_cancelled(run.cancel, ask_then_end(child, patience)):
             outcome = child.call(
                 order,
                 deadline=None if left is None else max(left, 0) + patience + TICK_S,
