@@ -89,7 +89,7 @@ def test_a_sum_in_another_order_is_no_mismatch(seed, dtype, terms, rows):
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-@given(seeds, dtypes, st.integers(16, 48), st.integers(16, 48))
+@given(seeds, dtypes, st.integers(24, 48), st.integers(24, 48))
 @settings(max_examples=60, deadline=None)
 def test_every_wrong_answer_is_a_mismatch(wrong, seed, dtype, rows, columns):
     exact = torch.randn(rows, columns, generator=seeded(seed)).double()
@@ -108,7 +108,7 @@ def test_a_product_that_is_one_percent_too_large_is_a_mismatch(seed, dtype, term
 
 
 def test_bfloat16_needs_the_bound_over_all():
-    """One percent is within two units of most elements: the positive control of the second bound."""
+    """One percent is within two units of each element: the control of the second bound."""
     exact = torch.linspace(1.0, 1.1, 512, dtype=torch.float64)
     found = compare(exact, (exact * 1.01).to(torch.bfloat16))
     assert found is not None
