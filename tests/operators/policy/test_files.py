@@ -8,7 +8,8 @@ import pytest
 from tests.operators.policy.toy import file, policy, written
 
 from jumar.contracts.errors import InvalidInput, InvalidValue, JumarError, UnknownKey
-from jumar.operators.policy.files import DENY, INLINE, USER_FILE, effective, platform_file
+from jumar.operators.policy import files
+from jumar.operators.policy.files import INLINE, USER_FILE, effective, platform_file
 
 DENY = """
     strict: true
@@ -90,7 +91,7 @@ def test_the_last_layer_that_speaks_of_strictness_decides() -> None:
 
 
 def test_a_list_of_names_in_the_environment_denies_the_devices_own_kernels() -> None:
-    policy = effective("cpu", {DENY: "aten::gelu, aten::mm,"})
+    policy = effective("cpu", {files.DENY: "aten::gelu, aten::mm,"})
     (rule,) = [rule for _, rule in policy.rules("deny")]
     assert (rule.operators, rule.providers) == (("aten::gelu", "aten::mm"), ("device",))
-    assert str(rule.origin) == f"environment {DENY}:1"
+    assert str(rule.origin) == f"environment {files.DENY}:1"
