@@ -91,10 +91,10 @@ def gather(device: str) -> list[Tensor]:
 
 
 def recurrence(device: str) -> list[Tensor]:
-    """Sixteen steps of a gated delta rule's decay."""
-    state, gates = normal(device, 8, 8), normal(device, 16, 8, 8)
+    """Sixty-four steps of a gated delta rule's decay, which is near to 1."""
+    state, gates = normal(device, 8, 8), normal(device, 64, 8, 8)
     for gate in gates:
-        decay = torch.exp(-torch.log1p(gate.abs()))
+        decay = torch.exp(-torch.log1p(0.02 * gate.abs()))
         state = state * decay + gate * 0.1
     return [state]
 

@@ -57,7 +57,7 @@ def _cells(results: Results) -> Iterator[tuple[str, ...]]:
         yield (
             row.label(place),
             " ".join(row.kinds),
-            row.symptom if place == 0 else "〃",
+            row.symptom if place == 0 else "″",
             one.seen,
             one.detected or "NO",
             SAYS[one.named],

@@ -164,10 +164,9 @@ def _decided(rules: Any, operator: str, providers: tuple[str, ...]) -> tuple[str
     from jumar.operators.policy import Policy, resolve
     from jumar.operators.policy.files import layer
 
-    kind = "overload" if "::" in operator else "layer"
     catalogue = Catalogue(
         {},
-        {operator: Operator(operator, operator.rpartition("::")[2], kind=kind)},
+        {operator: Operator(operator, operator.rpartition("::")[2])},
         tuple(Listed(operator, one, "", "layer", "bench") for one in providers if one == "theirs"),
     )
     policy = Policy(

@@ -20,7 +20,8 @@ def measure(case: Mapping[str, Any], lab: Lab) -> Measured:
     seconds = time.monotonic() - begun
     told = {(one.code, one.entry) for one in findings}
     wanted = {(code, entry) for code, many in case["finds"].items() for entry in many}
-    alarms = [one for one in _findings(case, case["mended"], lab) if one.severity != "note"]
+    mended = _findings(case, case["mended"], lab)
+    alarms = [one for one in mended if one.severity == "error" or one.code in case["finds"]]
     first = next((one for one in findings if (one.code, one.entry) in wanted), None)
     return Measured(
         seen="silent",
