@@ -94,6 +94,17 @@ def test_the_rows_repeat_values_so_that_they_stay_legal():
     assert set(adversarial.tiled(indices, (7, 3)).flatten().tolist()) == {0, 2, 4}
 
 
+def test_a_square_is_changed_in_one_place_too_where_that_means_one_thing():
+    square = {name: one.shapes() for name, one in rows(torch.ones(5, 5), torch.ones(5, 5))}
+    assert square["one row"] == ((1, 5), (1, 5))
+    with_weight = {name: one.shapes() for name, one in rows(torch.ones(5, 5), torch.ones(5))}
+    assert with_weight["one row"] == ((1, 1), (1,))
+
+
+def rows(*tensors):
+    return adversarial.hardened(torch.ops.aten.add.Tensor, [Call(tensors, {})], vocabulary=False)
+
+
 def test_the_reference_is_exact_where_the_dtype_is_not():
     x = torch.full((1000,), 0.1, dtype=torch.float16)
     answer = exact.wide(torch.ops.aten.sum.default, Call((x,), {}))

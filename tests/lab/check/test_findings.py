@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from jumar.contracts.errors import InvalidInput
+from jumar.contracts.errors import InvalidInput, InvalidValue
 from jumar.evidence import Store, Verdict, quarantine
 from jumar.lab.check.base import Case, Finding, Target
 from jumar.lab.check.errors import verdict
 from jumar.lab.check.journal import Journal
+from jumar.lab.check.session import checked_dtypes, chosen
 from jumar.lab.check.summary import Summary
 
 TARGET = Target("device", "npu:0")
@@ -99,3 +100,29 @@ def test_a_line_that_a_kill_cut_off_is_left_out(tmp_path):
 )
 def test_what_an_exception_says(error, kind):
     assert verdict(error).kind == kind
+
+
+def test_operators_are_named_by_overload_base_name_or_pattern():
+    pytest.importorskip("torch")
+    assert chosen(["aten::mm"], TARGET) == ["aten::mm"]
+    assert {"aten::add.Tensor", "aten::add.Scalar"} <= set(chosen(["add"], TARGET))
+    assert "aten::_log_softmax" in chosen(["*softmax*"], TARGET)
+    assert chosen(["rms_norm"], Target("reference", "cpu")) == ["rms_norm"]
+
+
+def test_a_name_that_means_nothing_is_an_error_with_the_nearest():
+    pytest.importorskip("torch")
+    with pytest.raises(InvalidValue, match="no operator 'gleu'") as found:
+        chosen(["gleu"], TARGET)
+    assert "gelu" in found.value.hint or "glu" in found.value.hint
+    with pytest.raises(InvalidValue, match="no provider 'flag_gem'"):
+        chosen(["mm"], Target("flag_gem", "cpu"))
+    with pytest.raises(InvalidValue, match="no dtype 'float33'") as found:
+        checked_dtypes(["float33"])
+    assert "float32" in found.value.hint
+
+
+def test_captured_calls_say_what_is_checked():
+    calls = [{"operator": "aten::mm"}, {"operator": "aten::gelu"}]
+    assert chosen((), TARGET, captured=calls) == ["aten::gelu", "aten::mm"]
+    assert chosen((), TARGET, ["aten::mul.Tensor", "prims::add"]) == ["aten::mul.Tensor"]

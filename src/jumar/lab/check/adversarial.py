@@ -65,7 +65,9 @@ def tiled(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     """
     count = math.prod(shape)
     values = tensor.flatten()
-    times = -(-count // max(values.numel(), 1))
+    if not values.numel():
+        return tensor.new_ones(shape)
+    times = -(-count // values.numel())
     return values.repeat(times)[:count].reshape(shape).clone()
 
 
@@ -102,7 +104,7 @@ def _size(place: int, new: int) -> Callable[[Any, Call], Iterable[Call]]:
         if leading.ndim and leading.shape[place] != new:
             sizes = {leading.shape[place]: new}
             yield from with_sizes(call, sizes)
-            if _square(leading):
+            if _square(leading) and _of_one_rank(call):
                 yield from with_sizes(call, sizes, place)
 
     return make
@@ -114,7 +116,7 @@ def _vocabulary(_op: Any, call: Call) -> Iterator[Call]:
         return
     last = leading.shape[-1]
     for small in with_sizes(call, {s: SMALL for s in _all_sizes(call) if s > SMALL and s != last}):
-        place = -1 if _square(leading) else None
+        place = -1 if _square(leading) and _of_one_rank(call) else None
         yield from with_sizes(small, {last: VOCABULARY}, place)
 
 
@@ -139,6 +141,13 @@ def with_sizes(call: Call, new: dict[int, int], place: int | None = None) -> Ite
 
 def _all_sizes(call: Call) -> set[int]:
     return {size for shape in call.shapes() for size in shape}
+
+
+def _of_one_rank(call: Call) -> bool:
+    """Whether a place means the same in all tensors. Of a weight per channel it does not, and some
+    kernels of the CPU then read past its end.
+    """
+    return len({len(shape) for shape in call.shapes()}) == 1
 
 
 def _square(tensor: Tensor) -> bool:

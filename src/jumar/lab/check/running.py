@@ -260,4 +260,6 @@ def _believed(first: Finding, alone: Finding) -> Finding:
         told = f"{alone.verdict.reason} (among other cases: {first.verdict.kind})"
         return replace(alone, verdict=replace(alone.verdict, reason=told))
     told = f"{kinds[0]} among other cases, {kinds[1]} alone: {first.verdict.reason}"
+    if alone.verdict.kind == "unsupported":
+        return replace(alone, verdict=Verdict("unsupported", told))
     return replace(first, verdict=Verdict("nondeterministic", told, first.verdict.numbers))

@@ -51,12 +51,14 @@ def check(
     """
     begun = time.monotonic()
     known = fingerprint(target.device)
+    names = checked_dtypes(dtypes)
     samples.require()
+    named = patterns or captured or target.provider != "device"
+    operators = chosen(patterns, target, captured=captured) if named else []
     with Zygote(PRELOAD) as zygote:
         laboratory = Laboratory(target, zygote, limit=limit)
         index = laboratory.index()
-        operators = chosen(patterns, target, index, captured)
-        work = tasks(operators, checked_dtypes(dtypes), index, captured)
+        work = tasks(operators or chosen((), target, index), names, index, captured)
         journal = None if folder is None else Journal(folder, target, known)
         ledger = _Ledger(journal, len(work), progress)
         laboratory.run(ledger.left(work), workers=workers, ended=ledger.take)
@@ -66,10 +68,14 @@ def check(
 def chosen(
     patterns: Sequence[str],
     target: Target,
-    index: Mapping[str, Sequence[str]],
+    index: Iterable[str] = (),
     captured: Sequence[Mapping[str, Any]] = (),
 ) -> list[str]:
-    """The operators that are meant. Raises InvalidValue for a pattern that means none."""
+    """The operators that are meant; where nobody says, those of the captured calls or the index.
+
+    Raises:
+        InvalidValue: a pattern means none.
+    """
     called = dict.fromkeys(one["operator"] for one in captured)
     if target.provider == "device":
         usual = list(called) or [name for name in index if name.startswith("aten::")]
