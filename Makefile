@@ -48,11 +48,11 @@ $(BIN)/python:
 
 $(VENV)/.runtime: $(BIN)/python pyproject.toml hatch_build.py
 	$(BIN)/python -m pip install -q "$(TORCH)"
-	$(BIN)/python -m pip install -q -e ".[runtime,demo]"
+	$(BIN)/python -m pip install -q -e ".[runtime,server,demo]"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime
-	$(BIN)/python -m pip install -q -e ".[runtime,demo,dev]"
+	$(BIN)/python -m pip install -q -e ".[runtime,server,demo,dev]"
 	@touch $@
 
 clean:

@@ -6,9 +6,11 @@ JumarError                      internal_error       HTTP 500   exit 1
 │   ├── InvalidValue            invalid_value            400        2
 │   ├── InvalidInput            invalid_input            400        2
 │   ├── UnknownModel            model_not_found          404        2
+│   ├── NotFound                not_found                404        2
 │   ├── UnsupportedTask         unsupported_surface      422        2
 │   └── RequestTooLarge         request_too_large        413        2
 ├── NotPermitted                not_permitted            403        2
+│   └── Unauthenticated         invalid_api_key          401        2
 ├── DeviceUnavailable           device_unavailable       503        3
 │   └── InsufficientMemory      insufficient_memory      503        3
 ├── DependencyMissing           dependency_missing       501        3
@@ -122,6 +124,12 @@ class UnknownModel(InvalidRequest):
     code, http_status = "model_not_found", 404
 
 
+class NotFound(InvalidRequest):
+    """No job, artifact or route has this name."""
+
+    code, http_status = "not_found", 404
+
+
 class UnsupportedTask(InvalidRequest):
     """The model exists and does something else."""
 
@@ -138,6 +146,12 @@ class NotPermitted(JumarError):
     """The operator does not allow this path, host, model tier or caller."""
 
     code, http_status, exit_code = "not_permitted", 403, 2
+
+
+class Unauthenticated(NotPermitted):
+    """The caller showed no key, or one that is not known."""
+
+    code, http_status = "invalid_api_key", 401
 
 
 class DeviceUnavailable(JumarError):
@@ -213,9 +227,20 @@ class NotReady(JumarError):
 
 
 class Overloaded(JumarError):
-    """The queue is full."""
+    """The queue is full. `retry_after` is in seconds."""
 
     code, http_status, exit_code = "overloaded", 429, 5
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        param: str | None = None,
+        retry_after: float = 1.0,
+    ) -> None:
+        super().__init__(message, hint=hint, param=param)
+        self.retry_after = retry_after
 
 
 class DeadlineExceeded(JumarError):
@@ -228,6 +253,16 @@ class Cancelled(JumarError):
     """The caller stopped the run."""
 
     code, http_status, exit_code = "cancelled", 499, 130
+
+
+def with_code(code: str | None) -> type[JumarError] | None:
+    """The kind of error that has this code."""
+    waiting = [JumarError]
+    for kind in waiting:
+        if kind.code == code:
+            return kind
+        waiting += kind.__subclasses__()
+    return None
 
 
 def nearest(word: str, known: Iterable[str], *, limit: int = 3) -> list[str]:

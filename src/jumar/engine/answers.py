@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     import numpy as np
 
     from jumar.engine.placed import PlacedModel
+    from jumar.engine.watched import WatchedModel
 
 
 def answers(
-    placed: PlacedModel, inputs: Mapping[str, Any], config: Mapping[str, Any]
+    placed: PlacedModel | WatchedModel, inputs: Mapping[str, Any], config: Mapping[str, Any]
 ) -> dict[str, Answer]:
     """Ask a loaded model; nothing that it makes is kept.
 

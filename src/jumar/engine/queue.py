@@ -74,7 +74,8 @@ class Queue:
         self._batching = batching
         self._clock = clock
         self._waiting: list[Work] = []
-        self._closed: JumarError | None = None
+        self._refusing: JumarError | None = None  # what comes
+        self._closed = False  # for work that a lost worker had taken, too
         self._changed = threading.Condition()
 
     def __len__(self) -> int:
@@ -86,6 +87,12 @@ class Queue:
         with self._changed:
             return sum(work.seconds for work in self._waiting)
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing waits and nothing more will."""
+        with self._changed:
+            return self._refusing is not None and not self._waiting
+
     def put(self, work: Work) -> None:
         """Let work wait.
 
@@ -95,14 +102,16 @@ class Queue:
             NotReady: The queue is closed.
         """
         with self._changed:
-            if self._closed is not None:
-                raise self._closed
+            if self._refusing is not None:
+                raise self._refusing.with_traceback(None)  # one object, raised many times
             if _too_late(work, self._clock()):
                 raise DeadlineExceeded("The deadline had passed before the request came.")
             if len(self._waiting) >= self._limit:
+                wait = self._wait()
                 raise Overloaded(
                     f"{self._limit} requests wait already.",
-                    hint=f"Try again in about {self._wait():.0f} s.",
+                    hint=f"Try again in about {wait:.0f} s.",
+                    retry_after=wait,
                 )
             self._waiting.append(work)
             self._changed.notify_all()
@@ -113,12 +122,12 @@ class Queue:
         Where the queue was closed meanwhile, it is refused.
         """
         with self._changed:
-            closed = self._closed
-            if closed is None:
+            refusing = self._refusing if self._closed else None
+            if refusing is None:
                 self._waiting += works
                 self._changed.notify_all()
-        for work in works if closed is not None else ():
-            work.refuse(closed)  # type: ignore[arg-type]
+        for work in works if refusing is not None else ():
+            work.refuse(refusing)  # type: ignore[arg-type]
 
     def take(self, timeout: float | None = None) -> list[Work]:
         """Wait for work, and take the next with all that goes with it; empty: closed, or timeout.
@@ -131,7 +140,7 @@ class Queue:
                 late = self._late()
                 batch, wait = ([], 0.0) if late else self._next()
                 if not late and not batch:
-                    if self._closed is not None:
+                    if self._refusing is not None:
                         return []
                     left = None if until is None else until - self._clock()
                     if left is not None and left <= 0:
@@ -152,15 +161,25 @@ class Queue:
         work.refuse(Cancelled("Stopped by the caller while it waited."))
         return True
 
-    def close(self, error: JumarError | None = None) -> None:
-        """Refuse what waits and all that comes, with this error."""
-        error = error or NotReady("The model is being closed.")
+    def finish(self, error: JumarError | None = None) -> None:
+        """Refuse all that comes with this error; what waits is still given out."""
         with self._changed:
-            self._closed = error
-            refused, self._waiting = self._waiting, []
+            self._refusing = error or NotReady("The model is being closed.")
             self._changed.notify_all()
+
+    def refuse(self, error: JumarError) -> None:
+        """Refuse what waits; what comes may wait again."""
+        with self._changed:
+            refused, self._waiting = self._waiting, []
         for work in refused:
             work.refuse(error)
+
+    def close(self, error: JumarError | None = None) -> None:
+        """Refuse what waits and all that comes."""
+        self.finish(error)
+        with self._changed:
+            self._closed, why = True, self._refusing
+        self.refuse(why)  # type: ignore[arg-type]
 
     def _late(self) -> list[Work]:
         now = self._clock()
@@ -176,7 +195,8 @@ class Queue:
         first = queued[0]
         batch = self._company(first, queued[1:])
         left = first.arrived + self._batching.window - self._clock()
-        if first.together is not None and left > 0 and self._has_room(batch):
+        more = first.together is not None and self._refusing is None and self._has_room(batch)
+        if more and left > 0:
             return [], left
         self._waiting = [work for work in self._waiting if work not in batch]
         return batch, 0.0

@@ -16,13 +16,14 @@ class Seat:
     """The device of a model, what results depend on there, and what computes its operators.
 
     `placement` is None as long as no device has been chosen; `worker` names the process that has
-    the model, where it is not the caller's.
+    the model, where it is not the caller's; `dtype` is the number format that it computes in.
     """
 
     placement: Placement | None = None
     fingerprint: dict[str, str] = field(default_factory=dict)
     operators: Operators = field(default_factory=Operators)
     worker: str | None = None
+    dtype: str = "fp32"
 
     def placed(self) -> Placement:
         """The device that has been chosen."""

@@ -15,14 +15,25 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jumar.catalog.resolution import ResolvedRequest
-from jumar.contracts.errors import JumarError, NotReady, ParityFailed
+from jumar.contracts.errors import (
+    DependencyMissing,
+    DeviceUnavailable,
+    InsufficientMemory,
+    InvalidRequest,
+    JumarError,
+    NotReady,
+    ParityFailed,
+    WeightsUnavailable,
+)
 from jumar.contracts.results import GenerateResult, Parity
+from jumar.engine.answering import Encoding, Vectors, answer, begins, fail
 from jumar.engine.healing import Investigate
 from jumar.engine.queue import Batching, Queue, Work
 from jumar.engine.states import States
@@ -30,15 +41,15 @@ from jumar.engine.visit import Terms, Visit
 from jumar.engine.watched import WatchedModel
 from jumar.isolate import Zygote
 
-if TYPE_CHECKING:
-    pass
-
 Prove = Callable[[WatchedModel], Parity]
 """Asks a loaded model its golden requests; raises ParityFailed, or gives what it found."""
 
 LONGEST_PAUSE_S = 60.0
 _SMOOTHING = 0.2
 """Weight of the newest measurement in the expected time of a request."""
+
+_TELLING = (InvalidRequest, DeviceUnavailable, DependencyMissing, WeightsUnavailable)
+"""Failures to load that say by themselves what a caller has to know."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +72,18 @@ class Service:
     load_heartbeat: float | None = None
 
 
-@dataclass
-class Encoding:
-    """Texts to be encoded, with the config of the request."""
-
-    texts: list[str]
-    config: Mapping[str, Any] = field(default_factory=dict)
-
-
 class Served:
-    """One model on one device, for many callers. Every method may be called from any thread."""
+    """One model on one device, for many callers. Every method may be called from any thread.
+
+    Args:
+        loaded: What is loaded.
+        prove: What it has to pass before it is ready.
+        investigate: As for `WatchedModel`.
+        zygote: Where its workers are forked from.
+        room: Entered around each batch; a semaphore bounds what several models do at once.
+        before: Called by each worker before it loads: waits until there is room for it.
+        make_room: Called where loading ran out of memory; True: something was let go, try again.
+    """
 
     def __init__(
         self,
@@ -80,6 +93,9 @@ class Served:
         prove: Prove | None = None,
         investigate: Investigate | None = None,
         zygote: Zygote | None = None,
+        room: AbstractContextManager[Any] | None = None,
+        before: Callable[[], None] = lambda: None,
+        make_room: Callable[[Served], bool] = lambda served: False,
     ) -> None:
         self.loaded = loaded
         self.service = service = service or Service()
@@ -89,9 +105,16 @@ class Served:
         self._prove = prove
         self._investigate = investigate
         self._zygote = zygote
+        self._room = room or nullcontext()
+        self._before = before
+        self._make_room = make_room
         self._queue = Queue(service.queue, service.batching)
         self._seconds = 0.0  # expected, per unit of size
+        self._pending = 0
+        self._counting = threading.Lock()
+        self._error: JumarError | None = None
         self._closing = threading.Event()
+        self._unwanted = threading.Event()  # a load that nobody waits for
         self._threads = [
             threading.Thread(
                 target=self._work, args=(n,), name=f"{loaded.manifest.id}-{n}", daemon=True
@@ -106,6 +129,16 @@ class Served:
         """Requests in the queue."""
         return len(self._queue)
 
+    @property
+    def pending(self) -> int:
+        """Requests that have no answer yet."""
+        return self._pending
+
+    @property
+    def over(self) -> bool:
+        """Whether it will never answer again."""
+        return not any(thread.is_alive() for thread in self._threads)
+
     def answer(self, visit: Visit) -> Future[GenerateResult]:
         """Let a request wait for its answer. `Future.cancel` takes it out of the queue.
 
@@ -116,29 +149,57 @@ class Served:
         self.terms.fit(visit.resolved)
         return self._put(visit, deadline=visit.deadline)
 
-    def encode(self, encoding: Encoding, *, deadline: float | None = None) -> Future[Any]:
-        """Let texts wait for their vectors, float32 [n, dimensions]; in a batch with others'."""
+    def encode(self, encoding: Encoding, *, deadline: float | None = None) -> Future[Vectors]:
+        """Let texts wait for their vectors; in a batch with others'."""
         key = tuple(sorted(encoding.config.items()))
         return self._put(encoding, deadline=deadline, together=(key,), size=len(encoding.texts))
 
-    def close(self) -> None:
-        """Refuse what waits, let running work end, and end the workers."""
+    def finish(self) -> None:
+        """Refuse what comes, answer what waits, and end the workers. Does not wait: `join` does."""
+        self._queue.finish()
         self._closing.set()
-        self._queue.close()
+        if not self._pending:
+            self._unwanted.set()
+
+    def join(self) -> None:
+        """Wait until all its processes have ended."""
         for thread in self._threads:
             thread.join()
+
+    def stop(self) -> None:
+        """Refuse what waits as well; running work may end. Does not wait either."""
+        self._queue.close()
+        self._closing.set()
+        self._unwanted.set()
+
+    def close(self) -> None:
+        """`stop`, and wait."""
+        self.stop()
+        self.join()
 
     def _put(self, what: Any, **more: Any) -> Future[Any]:
         self._may_wait()
         future: Future[Any] = Future()
         seconds = self._seconds * more.get("size", 1)
-        work = Work((what, future), seconds, refuse=lambda error: _fail(future, error), **more)
-        self._queue.put(work)
+        work = Work((what, future), seconds, refuse=lambda error: fail(future, error), **more)
+        self._count(1)
+        future.add_done_callback(lambda done: self._count(-1))
+        try:
+            self._queue.put(work)
+        except JumarError:
+            future.cancel()
+            raise
         future.add_done_callback(lambda done: done.cancelled() and self._queue.cancel(work))
         return future
 
+    def _count(self, more: int) -> None:
+        with self._counting:
+            self._pending += more
+
     def _may_wait(self) -> None:
         state = self.states.state()
+        if state.name == "failed" and self._error is not None:
+            raise self._error.with_traceback(None)  # one object, raised many times
         if state.name in ("failed", "closed"):
             raise NotReady(f"{self.loaded.manifest.id} is {state.name}: {state.reason}")
 
@@ -146,8 +207,9 @@ class Served:
 
     def _work(self, number: int) -> None:
         """Load, prove, answer; and from the start again where the process was lost."""
-        pauses = _pauses()
-        while not self._closing.is_set():
+        self._before()
+        pauses, failures = _pauses(), 0
+        while not self._queue.over:
             model = WatchedModel(
                 self.loaded,
                 heartbeat=self.service.heartbeat,
@@ -159,22 +221,21 @@ class Served:
                 self._ready(number, model)
             except JumarError as error:
                 model.close()
-                self.states.tell(number, "failed", str(error))
-                if _is_final(error):
-                    self._give_up(error)
+                failures += 1
+                if self._is_final(number, error, again=failures > 1):
                     return
             else:
-                pauses = _pauses()
+                pauses, failures = _pauses(), 0
                 self._serve(model)
                 model.close()
-                if not self._closing.is_set():
+                if not self._queue.over:
                     self.states.tell(number, "loading", "its process was lost")
             self._closing.wait(next(pauses))
         self.states.tell(number, "closed", "it was closed")
 
     def _ready(self, number: int, model: WatchedModel) -> None:
         self.states.tell(number, "loading")
-        model.load()
+        model.load(cancel=self._unwanted)
         self.states.tell(number, "warming", "its golden answers are asked")
         self.parity = self._proven(model)
         self.states.tell(number, "ready", self.parity.status)
@@ -192,87 +253,53 @@ class Served:
             )
         return parity
 
-    def _give_up(self, error: JumarError) -> None:
-        """Loading again would end the same way: with the last worker, what waits is refused."""
+    def _is_final(self, number: int, error: JumarError, *, again: bool) -> bool:
+        """Tell of a failure to get ready; True where this worker will not try again.
+
+        With the last worker, what waits is refused, unless a process was lost for the first time.
+        """
+        if isinstance(error, InsufficientMemory) and self._make_room(self):
+            self.states.tell(number, "loading", "others were let go for it")
+            return False
+        if isinstance(error, ParityFailed) and self.parity.status == "pending":
+            self.parity = Parity(status="failed")
+        self.states.tell(number, "failed", str(error))
+        final = _would_end_the_same(error) or self._closing.is_set()
         if all(state.name == "failed" for state in self.states.each()):
-            self._queue.close(NotReady(f"{self.loaded.manifest.id} failed: {error}"))
+            told = NotReady(f"{self.loaded.manifest.id} failed: {error}", hint=error.hint)
+            self._error = error if isinstance(error, _TELLING) else told
+            if final:
+                self._queue.close(self._error)
+            elif again or isinstance(error, _TELLING):
+                self._queue.refuse(self._error)
+        return final
 
     def _serve(self, model: WatchedModel) -> None:
         """Answer until the model is lost, or there will be no more work."""
         while batch := self._queue.take():
-            begun = [work for work in batch if _begins(work)]
-            if begun:
-                self._answer(model, begun)
+            with self._room:
+                if begun := [work for work in batch if begins(work)]:
+                    self._answer(model, begun)
             if not model.alive:
                 return
 
     def _answer(self, model: WatchedModel, batch: list[Work]) -> None:
         begun = time.monotonic()
-        if isinstance(batch[0].what[0], Visit):
-            self._generate(model, batch[0])
-        else:
-            self._encode(model, batch)
+        answer(model, batch, self.parity, self._once_more)
         spent = (time.monotonic() - begun) / sum(work.size for work in batch)
         old = self._seconds or spent
         self._seconds = old + _SMOOTHING * (spent - old)
 
-    def _generate(self, model: WatchedModel, work: Work) -> None:
-        visit, future = work.what
-        try:
-            result = model.answer(visit)
-        except JumarError as error:
-            _fail(future, error)
-            return
-        result.metadata.parity = self.parity
-        if not result.ok and not model.alive and self._once_more(work):
-            visit.run.warn(f"It was run again: the worker was lost ({result.metadata.error})")
-            return
-        future.set_result(result)
-
-    def _encode(self, model: WatchedModel, batch: list[Work]) -> None:
-        """All texts in one; where that fails, each alone, so that nobody pays for another's."""
-        texts = [text for work in batch for text in work.what[0].texts]
-        try:
-            vectors = model.encode(texts, **batch[0].what[0].config)
-        except JumarError as error:
-            self._encode_alone(model, batch, error)
-            return
-        at = 0
-        for work in batch:
-            work.what[1].set_result(vectors[at : at + work.size])
-            at += work.size
-
-    def _encode_alone(self, model: WatchedModel, batch: list[Work], error: JumarError) -> None:
-        lost = not model.alive
-        for work in batch:
-            if lost and self._once_more(work):
-                continue
-            if lost or len(batch) == 1:
-                _fail(work.what[1], error)
-            else:
-                self._encode(model, [work])
-
     def _once_more(self, work: Work) -> bool:
         """Whether work of a lost process waits again: once, as long as somebody wants it."""
-        if work.tries or self._closing.is_set():
+        if work.tries:
             return False
         work.tries += 1
         self._queue.again([work])
         return True
 
 
-def _begins(work: Work) -> bool:
-    """Whether somebody still wants it; from now on its future cannot be cancelled."""
-    future: Future[Any] = work.what[1]
-    return future.running() or future.set_running_or_notify_cancel()
-
-
-def _fail(future: Future[Any], error: JumarError) -> None:
-    if not future.done():
-        future.set_exception(error)
-
-
-def _is_final(error: JumarError) -> bool:
+def _would_end_the_same(error: JumarError) -> bool:
     """Whether loading again would end the same way: wrong answers, a wrong request."""
     return isinstance(error, ParityFailed) or 400 <= error.http_status < 500
 

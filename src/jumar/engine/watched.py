@@ -104,6 +104,16 @@ class WatchedModel:
         return self._seat.placement
 
     @property
+    def dtype(self) -> str:
+        """The number format that it computes in: `fp32` where the family has no other."""
+        return self._seat.dtype
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """What its answers depend on: device class, chip, driver, library versions."""
+        return self._seat.fingerprint
+
+    @property
     def alive(self) -> bool:
         """Whether a child has the model loaded."""
         if self._child is not None and self._child.alive:

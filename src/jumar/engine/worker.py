@@ -101,6 +101,7 @@ class _Worker:
         """Load the model there."""
         family = family_of(order.request.manifest)
         self._loaded = load_model(order.request, family, self._seat, run)
+        self._seat.dtype = str(getattr(self._loaded.model, "dtype", self._seat.dtype))
 
     def generate(self, order: Order, run: Run, made: Made) -> None:
         """Answer a request with files."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Union
 
-from jumar.contracts.errors import DeadlineExceeded, JumarError, RunFailed
+from jumar.contracts.errors import DeadlineExceeded, JumarError, RunFailed, with_code
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Failure:
 
     def error(self) -> JumarError:
         """The `JumarError` that this was, with its causes; of any other exception a `RunFailed`."""
-        if kind := _with_code(self.code):
+        if kind := with_code(self.code):
             error = kind(self.message, hint=self.hint, param=self.param)
             causes = self.causes
         else:
@@ -188,12 +188,3 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     while (error := error.__cause__) is not None and id(error) not in seen:  # type: ignore[assignment]
         seen.add(id(error))
         yield error
-
-
-def _with_code(code: str | None) -> type[JumarError] | None:
-    waiting = [JumarError]
-    for kind in waiting:
-        if kind.code == code:
-            return kind
-        waiting += kind.__subclasses__()
-    return None

@@ -81,6 +81,7 @@ class EncoderModel:
         run.config["dtype"] = self.dtype
         with run.stage("tokenize"):
             tokens = self._tokens(run.inputs["texts"], run)
+            run.emit("tokenized", kept=False, tokens=[len(each) for each in tokens])
         with run.stage("encode"):
             rows: dict[int, np.ndarray] = {}
             lengths = [len(each) for each in tokens]

@@ -1,0 +1,228 @@
+"""`jumar serve`: models behind HTTP."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jumar.cli.flags import complete_model
+from jumar.cli.isolating import investigator
+from jumar.contracts.errors import DependencyMissing, InvalidValue
+
+if TYPE_CHECKING:
+    from jumar.engine.house import Limits
+    from jumar.engine.served import Service
+    from jumar.server.settings import Keys
+
+_NEEDS = ("starlette", "uvicorn", "python_multipart", "websockets", "prometheus_client")
+_COUNT = click.IntRange(min=1)
+_SECONDS = click.FloatRange(min=0, min_open=True)
+_FILE = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("models", nargs=-1, metavar="[MODEL]...", shell_complete=complete_model)
+@click.option(
+    "--device",
+    "--backend",
+    "-d",
+    "device",
+    default="auto",
+    show_default=True,
+    metavar="DEVICE",
+    help="Where all models run: auto, cpu, cuda[:N], npu[:N].",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8100,
+    show_default=True,
+    help="0: any that is free.",
+)
+@click.option("--uds", metavar="PATH", help="Listen on a Unix socket instead.")
+@click.option("--api-key-file", type=_FILE, metavar="FILE", help="Keys of callers, one a line.")
+@click.option("--no-auth", is_flag=True, help="Listen to other machines without keys.")
+@click.option(
+    "--workers", type=_COUNT, default=1, show_default=True, help="Processes for each model."
+)
+@click.option(
+    "--max-concurrency",
+    type=_COUNT,
+    metavar="N",
+    help="Requests at work at a time, over all models.  [default: one per worker]",
+)
+@click.option(
+    "--pipeline-cache-size",
+    type=_COUNT,
+    metavar="N",
+    help="Models loaded at a time.  [default: 4, or as many as are named]",
+)
+@click.option(
+    "--max-queue",
+    type=_COUNT,
+    default=256,
+    show_default=True,
+    help="Requests that wait for a model; one more is refused (429).",
+)
+@click.option(
+    "--batch-window-ms",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="How long a batch that is not full waits for more.",
+)
+@click.option(
+    "--max-batch-size",
+    type=_COUNT,
+    default=32,
+    show_default=True,
+    help="Requests answered together, where a model can.",
+)
+@click.option(
+    "--require-verified",
+    is_flag=True,
+    help="Refuse a model without golden answers for this kind of device.",
+)
+@click.option(
+    "--heartbeat",
+    type=_SECONDS,
+    metavar="SECONDS",
+    help="Silence of a model that is a hang.  [default 600]",
+)
+@click.option(
+    "--load-heartbeat",
+    type=_SECONDS,
+    metavar="SECONDS",
+    help="The same while it is loaded.  [default 1800]",
+)
+@click.option(
+    "--heal",
+    type=click.Choice(["on", "off"]),
+    default="on",
+    show_default=True,
+    help="When a model fails: find the guilty operator, and run again without it.",
+)
+@click.option("--model-aliases", type=_FILE, metavar="FILE", help="Other names: a YAML mapping.")
+@click.option(
+    "--max-request-bytes", type=_COUNT, default=8 << 20, show_default=True, help="The largest body."
+)
+@click.option(
+    "--allow-root",
+    "allow_roots",
+    type=_FILE,
+    multiple=True,
+    metavar="FOLDER",
+    help="Let callers name files in this folder.",
+)
+@click.option(
+    "--data-dir",
+    metavar="FOLDER",
+    help="For artifacts and jobs.  [default: one of the user's for each port]",
+)
+@click.option(
+    "--keep",
+    type=_SECONDS,
+    default=86_400.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long artifacts and finished jobs are kept.",
+)
+@click.option(
+    "--grace",
+    type=_SECONDS,
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="What running work gets to end in after SIGTERM.",
+)
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]),
+              default="info", show_default=True)  # fmt: skip
+def command(
+    *, models: tuple[str, ...], device: str, host: str, port: int, uds: str | None,
+    api_key_file: Path | None, no_auth: bool, model_aliases: Path | None, max_request_bytes: int,
+    allow_roots: tuple[Path, ...], data_dir: str | None, keep: float, grace: float,
+    log_level: str, heal: str, **how: Any,
+) -> None:  # fmt: skip
+    """Serve MODELs over HTTP; without any, every model, each loaded when it is asked for.
+
+    It listens on this machine only, unless there are keys (--api-key-file).
+    """
+    _installed()
+    from jumar.server.settings import Keys, Settings, read_aliases, refuse_open_door
+
+    keys: Keys | None = Keys.read(api_key_file) if api_key_file else None
+    if uds is None:
+        refuse_open_door(host, keys, no_auth=no_auth)
+
+    from jumar.engine.house import House
+    from jumar.engine.jobs import SqliteStore
+    from jumar.isolate import Zygote
+    from jumar.server.desk import Desk, data_folder
+    from jumar.server.proving import proven
+    from jumar.server.running import log_to_stderr, serve
+
+    log_to_stderr(log_level)
+    aliases = read_aliases(model_aliases) if model_aliases else {}
+    names = [aliases.get(name, name) for name in models]
+    data = data_folder(data_dir, "socket" if uds else str(port))
+    data.mkdir(parents=True, exist_ok=True)
+    settings = Settings(data, keys, aliases, max_request_bytes, allow_roots, keep)
+    limits, service = _engine(len(models), **how)
+    with Zygote(_preloaded(names)) as zygote:
+        house = House(
+            device, limits, service, only=names or None, prove=proven,
+            investigate=investigator(heal), zygote=zygote,
+        )  # fmt: skip
+        desk = Desk(house, SqliteStore(data / "jobs.sqlite"), settings)
+        try:
+            desk.open(names)
+            serve(desk, host=host, port=port, uds=uds, grace=grace, listening=_told)
+        finally:
+            desk.close()
+
+
+def _engine(named: int, **how: Any) -> tuple[Limits, Service]:
+    """What the options say of the engine."""
+    from jumar.engine.house import Limits
+    from jumar.engine.queue import Batching
+    from jumar.engine.served import Service
+
+    models = how["pipeline_cache_size"] or max(4, named)
+    if models < named:
+        raise InvalidValue(
+            f"{named} models are named, and {models} may be loaded at a time.",
+            param="pipeline-cache-size",
+        )
+    service = Service(
+        workers=how["workers"],
+        queue=how["max_queue"],
+        batching=Batching(how["max_batch_size"], window=how["batch_window_ms"] / 1e3),
+        require_verified=how["require_verified"],
+        heartbeat=how["heartbeat"],
+        load_heartbeat=how["load_heartbeat"],
+    )
+    return Limits(models, how["max_concurrency"]), service
+
+
+def _preloaded(names: list[str]) -> list[str]:
+    """The modules of the named models, which workers then have when they are forked."""
+    from jumar import catalog
+    from jumar.runtime.families import family_of
+
+    modules = [module for name in names for module in family_of(catalog.get(name)).requires]
+    return [module for module in dict.fromkeys(modules) if find_spec(module) is not None]
+
+
+def _told(address: str) -> None:
+    click.secho(f"Jumar listens on {address}", fg="green", err=True)
+
+
+def _installed() -> None:
+    if missing := [module for module in _NEEDS if find_spec(module) is None]:
+        raise DependencyMissing(
+            f"A server needs {', '.join(missing)}.", hint="pip install 'jumar[server]'"
+        )

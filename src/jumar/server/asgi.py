@@ -1,0 +1,139 @@
+"""What surrounds every route: a name for the request and a line in the log, keys, bounds."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from jumar.contracts.errors import JumarError, RequestTooLarge, Unauthenticated
+from jumar.server.settings import Keys
+from jumar.server.wire import refusal
+
+access = logging.getLogger("jumar.access")
+
+REQUEST_ID = "x-request-id"
+OPEN_TO_ALL = frozenset({"/health", "/health/live", "/healthz", "/readyz"})
+"""Probes have no key, and learn nothing but whether the server is well."""
+
+_ID = re.compile(r"[\w.:/+=-]{1,128}")
+
+Seen = Callable[[str, str, int, float], None]
+"""Route, method, status, seconds."""
+
+
+class Trail:
+    """Names each request (the caller's `X-Request-ID` or a new one), and logs how it ended."""
+
+    def __init__(self, app: ASGIApp, seen: Seen) -> None:
+        self._app = app
+        self._seen = seen
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass it on."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get(REQUEST_ID, "")
+        name = given if _ID.fullmatch(given) else f"req_{uuid4().hex}"
+        scope.setdefault("state", {})["request_id"] = name
+        begun, status = time.perf_counter(), 500
+
+        async def named(message: Message) -> None:
+            nonlocal status
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
+                status = message["status"]
+                MutableHeaders(scope=message)[REQUEST_ID] = name
+            elif message["type"] == "websocket.accept":
+                status = 101
+            await send(message)
+
+        try:
+            await self._app(scope, receive, named)
+        finally:
+            self._tell(scope, name, status, time.perf_counter() - begun)
+
+    def _tell(self, scope: Scope, name: str, status: int, seconds: float) -> None:
+        route = scope["state"].get("route", "other")
+        method = scope.get("method", "WEBSOCKET")
+        self._seen(route, method, status, seconds)
+        line: dict[str, Any] = {
+            "request_id": name,
+            "method": method,
+            "path": scope["path"],
+            "status": status,
+            "ms": round(seconds * 1e3, 2),
+            "client": (scope.get("client") or ["local"])[0],
+        }
+        line.update(scope.get("state", {}).get("told", {}))
+        access.info(json.dumps(line, ensure_ascii=False))
+
+
+class Door:
+    """Asks for a key, over HTTP and WebSocket alike."""
+
+    def __init__(self, app: ASGIApp, keys: Keys | None) -> None:
+        self._app = app
+        self._keys = keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on who has a key."""
+        asked = scope["type"] in ("http", "websocket") and scope["path"] not in OPEN_TO_ALL
+        if self._keys is None or not asked:
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        kind, _, bearer = headers.get("authorization", "").partition(" ")
+        shown = headers.get("x-api-key") or (bearer.strip() if kind.lower() == "bearer" else "")
+        if self._keys.admit(shown):
+            await self._app(scope, receive, send)
+            return
+        what = "This API key is not known." if shown else "No API key was given."
+        await _refuse(Unauthenticated(what, hint="Authorization: Bearer KEY"), scope, receive, send)
+
+
+class Bounds:
+    """Refuses a body over the limit, by its length where that is said, else as it comes."""
+
+    def __init__(self, app: ASGIApp, limit: int) -> None:
+        self._app = app
+        self._limit = limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on what is small enough."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        too_large = RequestTooLarge(
+            f"The body is larger than {self._limit:,} bytes.", hint="--max-request-bytes"
+        )
+        said = Headers(scope=scope).get("content-length", "0")
+        if said.isdigit() and int(said) > self._limit:
+            await _refuse(too_large, scope, receive, send)
+            return
+        came = 0
+
+        async def counted() -> Message:
+            nonlocal came
+            message = await receive()
+            came += len(message.get("body", b""))
+            if came > self._limit:
+                raise too_large
+            return message
+
+        await self._app(scope, counted, send)
+
+
+async def _refuse(error: JumarError, scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await WebSocket(scope, receive, send).send_denial_response(refusal(error))
+    else:
+        await refusal(error)(scope, receive, send)

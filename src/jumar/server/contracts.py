@@ -1,0 +1,47 @@
+"""The bodies that callers send, as far as they are not contracts of `jumar.contracts`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jumar.contracts.requests import AdapterRef
+
+Transport = Literal["path", "inline_bytes"]
+
+
+class Body(BaseModel):
+    """Unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class GenerateBody(Body):
+    """A `GenerateRequest`; `task` follows from model and inputs where it is left out.
+
+    `async_run` answers with a job at once. `deadline_ms` counts from when the request came; after
+    it nobody wants the answer. `transport` says how artifacts come: by a link, or in the body.
+    """
+
+    model: str
+    task: str | None = None
+    backend: str = "auto"
+    inputs: dict[str, Any] = Field(default_factory=dict)
+    config: dict[str, Any] = Field(default_factory=dict)
+    adapters: list[AdapterRef] | None = None
+    async_run: bool = False
+    deadline_ms: float | None = Field(default=None, gt=0, le=604_800_000)
+    transport: Transport = "path"
+
+
+class EmbeddingsBody(Body):
+    """OpenAI's body. `user` is taken and not used."""
+
+    model: str
+    input: str | list[str]
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = Field(default=None, ge=1)
+    user: str | None = None
+    # Jumar's own:
+    deadline_ms: float | None = Field(default=None, gt=0, le=604_800_000)

@@ -1,0 +1,181 @@
+"""Where a caller's request becomes one that runs here, and a result one that callers may see."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from jumar import catalog
+from jumar.catalog.manifest import Manifest
+from jumar.contracts.errors import JumarError, OutputFailed
+from jumar.contracts.requests import GenerateRequest
+from jumar.contracts.results import ErrorDetail, GenerateResult
+from jumar.engine.house import House
+from jumar.engine.jobs import Job, Jobs, JobStore, now_ms
+from jumar.engine.visit import Visit
+from jumar.runtime.run import Listener
+from jumar.server.contracts import GenerateBody, Transport
+from jumar.server.inputs import Inbox, Screen
+from jumar.server.metrics import Metrics
+from jumar.server.settings import Settings
+from jumar.server.shelf import Shelf
+
+SWEEP_S = 60.0
+"""Between two looks for what is too old to be kept, in seconds."""
+
+
+class Desk:
+    """The parts of a server. Methods that are not `async` may read files: call them in a thread."""
+
+    def __init__(self, house: House, store: JobStore, settings: Settings) -> None:
+        self.house = house
+        self.settings = settings
+        self.inbox = Inbox(settings.data / "uploads")
+        self.shelf = Shelf(settings.data / "artifacts")
+        self.screen = Screen(self.inbox, settings.allow_roots)
+        self.jobs = Jobs(store, visit=self.visit, ask=self.ask)
+        self.metrics = Metrics(house, self.jobs)
+        self.named: list[str] = []
+        self._stopping = threading.Event()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether nothing new is begun."""
+        return self._stopping.is_set()
+
+    def open(self, names: list[str]) -> None:
+        """Begin to load the models that the operator named.
+
+        Raises:
+            UnknownModel: for the first that there is not.
+        """
+        for name in names:
+            self.named.append(self.house.open(self.model(name)).loaded.manifest.id)
+
+    def model(self, name: str) -> str:
+        """What a caller's name for a model stands for here."""
+        return self.settings.aliases.get(name, name)
+
+    def manifest(self, name: str) -> Manifest:
+        """The manifest of a name; raises UnknownModel."""
+        return catalog.get(self.model(name))
+
+    def request(self, body: GenerateBody, request_id: str) -> GenerateRequest:
+        """The request as it will run: screened, on this server's device, with its deadline.
+
+        Raises:
+            JumarError: whatever is wrong with it.
+        """
+        manifest = self.manifest(body.model)
+        config = dict(body.config)
+        if body.deadline_ms is not None:
+            seconds = body.deadline_ms / 1e3
+            given = config.get("timeout")
+            config["timeout"] = min(seconds, given) if isinstance(given, float | int) else seconds
+        config.setdefault("request_id", request_id)
+        keys = [*body.inputs, *body.config]
+        request = GenerateRequest.from_dict(
+            {
+                "task": body.task or catalog.task_for(manifest, keys, manifest.primary_task),
+                "model": manifest.id,
+                "backend": body.backend,
+                "inputs": body.inputs,
+                "config": config,
+                "adapters": body.adapters and [one.model_dump() for one in body.adapters],
+            }
+        )
+        admitted = self.house.admit(request)
+        if request.task not in manifest.tasks:
+            catalog.resolve(admitted)  # raises UnsupportedTask, with the models that do it
+        return self.screen.screened(admitted, manifest.tasks[request.task])
+
+    def visit(
+        self, request: GenerateRequest, listener: Listener | None, cancel: threading.Event
+    ) -> Visit:
+        """The request, resolved and its inputs read. Its uploads go where it cannot be run."""
+        try:
+            return Visit(
+                request, out=self.shelf.folder, overwrite=True, listener=listener, cancel=cancel
+            )
+        except BaseException as error:
+            self.inbox.discard(request.inputs)
+            if isinstance(error, JumarError):
+                error.message = self.inbox.without_paths(error.message)
+            raise
+
+    def ask(self, visit: Visit) -> Future[GenerateResult]:
+        """Let a visit wait for its answer; its artifacts are on the shelf before anybody hears."""
+        inputs = visit.resolved.inputs
+        try:
+            asked = self.house.answer(visit)
+        except BaseException:
+            self._over(inputs)
+            raise
+
+        def answered(done: Future[GenerateResult]) -> None:
+            self._over(inputs)
+            if not done.cancelled() and done.exception() is None:
+                self._kept(done.result())
+
+        asked.add_done_callback(answered)  # the first: whoever waits for the future comes later
+        return asked
+
+    def public(self, result: GenerateResult, transport: Transport = "path") -> dict[str, Any]:
+        """A result as callers see it, as plain JSON data."""
+        shown = self.shelf.public(result, transport)
+        shown.metadata.inputs = self.inbox.without(shown.metadata.inputs)
+        return shown.model_dump(mode="json")
+
+    def public_job(self, job: Job) -> dict[str, Any]:
+        """A job as callers see it."""
+        shown = job.model_dump(mode="json", exclude={"result"})
+        shown["request"]["inputs"] = self.inbox.without(job.request.inputs)
+        shown["result"] = None if job.result is None else self.public(job.result)
+        return shown
+
+    def recover(self) -> None:
+        """After a start: go on with the jobs of the last server."""
+        self.jobs.recover()
+
+    def sweep(self) -> None:
+        """Forget what is too old to be kept."""
+        self.jobs.store.sweep(now_ms() - round(self.settings.keep_s * 1e3))
+        self.shelf.sweep(self.settings.keep_s)
+
+    def stop(self) -> None:
+        """Refuse what comes and what waits; jobs that wait are for the next start."""
+        self._stopping.set()
+        self.jobs.stop()
+        self.house.finish()
+
+    def close(self) -> None:
+        """`stop`, let running work end, write everything down."""
+        self.stop()
+        self.house.close()
+        self.jobs.close()
+        self.jobs.store.close()
+
+    def _over(self, inputs: dict[str, Any]) -> None:
+        if not self.stopping:  # a job that waits for the next start needs its uploads
+            self.inbox.discard(inputs)
+
+    def _kept(self, result: GenerateResult) -> None:
+        """Put the artifacts on the shelf; a run whose artifacts nobody can fetch has failed."""
+        try:
+            self.shelf.keep(result)
+        except OSError as error:
+            lost = OutputFailed(f"The artifacts cannot be kept: {error.strerror or error}.")
+            report = result.metadata
+            result.outputs, report.error = [], lost.message
+            report.error_detail = ErrorDetail.model_validate(lost.detail())
+
+
+def data_folder(named: str | None, place: str) -> Path:
+    """`named`, else a folder of the user's for this port or socket."""
+    if named is not None:
+        return Path(named).expanduser()
+    from platformdirs import user_data_path
+
+    return user_data_path("jumar") / "serve" / place

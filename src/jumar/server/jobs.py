@@ -1,0 +1,181 @@
+"""/v1/jobs: list, look, cancel; events as they come, over SSE and WebSocket; the trace."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any, get_args
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from jumar.contracts.errors import (
+    InvalidRequest,
+    InvalidValue,
+    JumarError,
+    NotFound,
+    NotReady,
+    did_you_mean,
+)
+from jumar.engine.jobs import Job, JobState
+from jumar.reporting import as_trace
+from jumar.server.desk import Desk
+from jumar.server.wire import refusal
+
+QUIET_S = 15.0
+"""A stream says something at least this often, so that nobody in between takes it for dead."""
+
+MOST = 1000
+"""Jobs in one list."""
+
+Told = tuple[str, "int | None", dict[str, Any]]
+"""Kind, the event's number, and the data."""
+
+
+async def jobs(request: Request) -> Response:
+    """The newest jobs; `state` and `limit` narrow the list."""
+    desk: Desk = request.app.state.desk
+    state = request.query_params.get("state")
+    limit = request.query_params.get("limit", "100")
+    if state is not None and state not in get_args(JobState):
+        raise InvalidValue(
+            f"There is no state {state[:40]!r}.",
+            hint=did_you_mean(state[:40], get_args(JobState)),
+            param="state",
+        )
+    if not limit.isdigit() or not 1 <= int(limit) <= MOST:
+        raise InvalidValue(f"limit must be 1 to {MOST}.", param="limit")
+    found = await run_in_threadpool(desk.jobs.store.newest, state=state, limit=int(limit))
+    now = [await run_in_threadpool(_now, desk, job) for job in found]
+    return JSONResponse({"object": "list", "data": [desk.public_job(job) for job in now]})
+
+
+async def job(request: Request) -> Response:
+    """One job."""
+    desk: Desk = request.app.state.desk
+    found = await run_in_threadpool(desk.jobs.get, request.path_params["job"])
+    return JSONResponse(await run_in_threadpool(desk.public_job, found))
+
+
+async def delete(request: Request) -> Response:
+    """Cancel it at any stage; forget one that is over."""
+    desk: Desk = request.app.state.desk
+    found = await run_in_threadpool(desk.jobs.delete, request.path_params["job"])
+    return JSONResponse(await run_in_threadpool(desk.public_job, found))
+
+
+async def trace(request: Request) -> Response:
+    """The run of a job as Perfetto opens it."""
+    desk: Desk = request.app.state.desk
+    found = await run_in_threadpool(desk.jobs.get, request.path_params["job"])
+    if found.result is None:
+        raise NotReady(
+            f"The job is {found.state}: it has no run to show.",
+            hint="A trace is made of a finished run.",
+        )
+    return JSONResponse(as_trace(found.result.metadata))
+
+
+async def events(request: Request) -> Response:
+    """What happens in the job as server-sent events, from the first one; ends with the job."""
+    desk: Desk = request.app.state.desk
+    name = request.path_params["job"]
+    after = request.headers.get("last-event-id", "0")
+    await run_in_threadpool(desk.jobs.get, name)  # NotFound, as long as a status can be sent
+
+    async def lines() -> AsyncIterator[str]:
+        async for kind, number, data in _told(desk, name, int(after) if after.isdigit() else 0):
+            if kind == "quiet":
+                yield ": still here\n\n"
+                continue
+            number_line = "" if number is None else f"id: {number}\n"
+            yield f"{number_line}event: {kind}\ndata: {json.dumps(data)}\n\n"
+
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(lines(), media_type="text/event-stream", headers=headers)
+
+
+async def socket(websocket: WebSocket) -> None:
+    """The same over a WebSocket; `{"action": "cancel"}` stops the job."""
+    desk: Desk = websocket.app.state.desk
+    name = websocket.path_params["job"]
+    try:
+        await run_in_threadpool(desk.jobs.get, name)
+    except JumarError as error:
+        await websocket.send_denial_response(refusal(error))
+        return
+    await websocket.accept()
+    hearing = asyncio.ensure_future(_hear(websocket, desk, name))
+    try:
+        async for kind, number, data in _told(desk, name):
+            if hearing.done():
+                return
+            if kind != "quiet":
+                await websocket.send_json({"type": kind, "id": number, "data": data})
+        await websocket.close()
+    except WebSocketDisconnect:
+        return
+    finally:
+        hearing.cancel()
+
+
+async def _hear(websocket: WebSocket, desk: Desk, name: str) -> None:
+    """What the caller says; ends when he goes."""
+    while (message := await websocket.receive())["type"] == "websocket.receive":
+        try:
+            said = json.loads(message.get("text") or "")
+            action = said["action"]
+        except (ValueError, TypeError, KeyError):
+            action = None
+        if action == "cancel":
+            await run_in_threadpool(desk.jobs.cancel, name)
+            continue
+        wrong = InvalidRequest("Not understood.", hint='{"action": "cancel"}')
+        await websocket.send_json({"type": "error", **wrong.envelope()})
+
+
+async def _told(desk: Desk, name: str, after: int = 0) -> AsyncIterator[Told]:
+    """Events above `after` and changes of the job's state, until it is over or forgotten.
+
+    It listens before it looks, so that nothing falls in between.
+    """
+    loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+    def heard(job_id: str) -> None:
+        if job_id == name:
+            loop.call_soon_threadsafe(changed.set)
+
+    stop = desk.jobs.store.watch(heard)
+    state = None
+    try:
+        while not desk.stopping:
+            changed.clear()
+            try:
+                found = await run_in_threadpool(desk.jobs.store.get, name)
+            except NotFound:
+                return
+            news = await run_in_threadpool(desk.jobs.store.events, name, after)
+            for after, event in news:
+                yield event.event, after, event.model_dump(mode="json")
+            if found.state != state:
+                state = found.state
+                yield "job", None, desk.public_job(found)
+            if found.over:
+                return
+            try:
+                await asyncio.wait_for(changed.wait(), QUIET_S)
+            except asyncio.TimeoutError:
+                yield "quiet", None, {}
+    finally:
+        stop()
+
+
+def _now(desk: Desk, job: Job) -> Job:
+    """The job as this process knows it: a store may be a moment behind."""
+    try:
+        return desk.jobs.get(job.id)
+    except NotFound:
+        return job

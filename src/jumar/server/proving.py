@@ -1,0 +1,52 @@
+"""A model that is about to be served, held to its golden answers."""
+
+from __future__ import annotations
+
+import logging
+
+from jumar.contracts.errors import ParityFailed
+from jumar.contracts.results import Parity
+from jumar.engine.answers import answers, digest
+from jumar.engine.watched import WatchedModel
+
+log = logging.getLogger(__name__)
+
+
+def proven(model: WatchedModel) -> Parity:
+    """What its recorded golden set says of a loaded model: `unverified` where there is none.
+
+    Raises:
+        ParityFailed: an answer is wrong, or there is none; the first is named.
+    """
+    from jumar.lab.golden import Key, Request, read, sentence, verify
+    from jumar.lab.golden.base import Answers
+    from jumar.lab.golden.places import folder_of
+
+    manifest = model.manifest
+    folder = folder_of(manifest.id)
+    if folder is None:
+        return Parity(status="unverified")
+    golden = read(folder)
+    if golden.digest != digest(manifest):
+        log.warning("The golden set in %s belongs to other weights of %s.", folder, manifest.id)
+        return Parity(status="unverified")
+
+    def ask(request: Request) -> Answers:
+        return answers(model, request.inputs, request.config)
+
+    made_on = model.fingerprint
+    key = Key(model.placement.device_class, model.dtype, made_on.get("chip", ""))
+    outcome = verify(golden, key, ask, made_on=made_on)
+    if outcome.findings:
+        raise ParityFailed(
+            f"{len(outcome.findings)} findings in the golden answers on {key};"
+            f" first: {sentence(outcome.findings[0])}",
+            hint=f"jumar golden verify {manifest.id} --device {model.placement.device.label}",
+        )
+    reference = None if outcome.reference is None else str(outcome.reference.key)
+    return Parity(
+        status=outcome.status,
+        checked=outcome.checked,
+        matched=outcome.matched,
+        reference=reference,
+    )

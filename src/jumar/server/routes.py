@@ -1,0 +1,85 @@
+"""Every route in one table: what the server answers, and what its OpenAPI document says."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from jumar.contracts.results import GenerateResult
+from jumar.engine.jobs import Job
+from jumar.server import embedding, generating, jobs, status
+from jumar.server.contracts import EmbeddingsBody, GenerateBody
+from jumar.server.openapi import document
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Row(NamedTuple):
+    """One route. `takes` and `gives` are contracts, `media` what comes where it is no JSON."""
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    takes: type[BaseModel] | None = None
+    gives: type[BaseModel] | None = None
+    media: str = "application/json"
+
+
+async def openapi(request: Request) -> Response:
+    """This table as an OpenAPI document."""
+    return JSONResponse(document(ROUTES))
+
+
+ROUTES: tuple[Row, ...] = (
+    Row("POST", "/v1/generate", generating.generate, "Run a request.",
+        GenerateBody, GenerateResult),
+    Row("GET", "/v1/jobs", jobs.jobs, "List jobs."),
+    Row("GET", "/v1/jobs/{job}", jobs.job, "Look at a job.", gives=Job),
+    Row("DELETE", "/v1/jobs/{job}", jobs.delete, "Cancel a job, or forget it.", gives=Job),
+    Row("GET", "/v1/jobs/{job}/events", jobs.events, "Hear its events.", media="text/event-stream"),
+    Row("GET", "/v1/jobs/{job}/trace", jobs.trace, "Its run as a trace for Perfetto."),
+    Row("GET", "/v1/artifacts/{sha256}", generating.artifact, "Fetch an artifact.",
+        media="application/octet-stream"),
+    Row("POST", "/v1/embeddings", embedding.embeddings, "Turn texts into vectors (OpenAI).",
+        EmbeddingsBody),
+    Row("GET", "/v1/models", status.models, "List models and their state (OpenAI)."),
+    Row("GET", "/v1/models/{model}", status.model, "One model and its state (OpenAI)."),
+    Row("GET", "/health", status.health, "The state of each model; 503 where none answers."),
+    Row("GET", "/health/live", status.live, "Whether the process answers."),
+    Row("GET", "/healthz", status.live, "The same."),
+    Row("GET", "/readyz", status.ready, "Whether requests are answered now; 503 where not."),
+    Row("GET", "/metrics", status.metrics, "Metrics for Prometheus.", media="text/plain"),
+    Row("GET", "/openapi.json", openapi, "This document."),
+)  # fmt: skip
+
+SOCKETS: dict[str, Callable[[WebSocket], Awaitable[None]]] = {
+    "/v1/jobs/{job}/ws": jobs.socket,
+    "/v1/jobs/{job}/stream": jobs.socket,  # OmniRT's name
+}
+
+
+def routes() -> list[BaseRoute]:
+    """The table as Starlette takes it."""
+    plain: list[BaseRoute] = [
+        Route(row.path, _named(row.path, row.handler), methods=[row.method]) for row in ROUTES
+    ]
+    return plain + [
+        WebSocketRoute(path, _named(path, handler)) for path, handler in SOCKETS.items()
+    ]
+
+
+def _named(path: str, handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+    """The handler; the log and the metrics hear which route it was."""
+
+    async def named(connection: Any) -> Any:
+        connection.state.route = path
+        return await handler(connection)
+
+    return named

@@ -1,0 +1,90 @@
+"""A server from its first word to its last process."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from jumar.server.app import application
+from jumar.server.desk import Desk
+
+
+class Server(uvicorn.Server):
+    """uvicorn's, which tells the desk of a signal at once, and the operator of the address."""
+
+    def __init__(
+        self, desk: Desk, config: uvicorn.Config, listening: Callable[[str], None]
+    ) -> None:
+        super().__init__(config)
+        self._desk = desk
+        self._listening = listening
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal: nothing new, what runs may end. The second: now."""
+        if not self.should_exit:
+            threading.Thread(target=self._desk.stop, name="jumar-stop", daemon=True).start()
+        super().handle_exit(sig, frame)
+
+    def _log_started_message(self, listeners: object) -> None:
+        self._listening(self.address)
+
+    @property
+    def address(self) -> str:
+        """Where it listens; the port is known once it does."""
+        if self.config.uds:
+            return f"unix:{self.config.uds}"
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def serve(
+    desk: Desk,
+    *,
+    host: str,
+    port: int,
+    uds: str | None = None,
+    grace: float = 30.0,
+    listening: Callable[[str], None] = lambda address: None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; then let running work end, for `grace` seconds at most.
+
+    `listening` is called with the address once callers can come.
+    """
+    config = uvicorn.Config(
+        application(desk),
+        host=host,
+        port=port,
+        uds=uds,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=round(grace),
+        server_header=False,
+    )
+    server = Server(desk, config, listening)
+    # uvicorn raises the signal once more when it has stopped: this server ends by returning.
+    before = {sig: signal.signal(sig, lambda *_: None) for sig in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        server.run()
+    finally:
+        for sig, handler in before.items():
+            signal.signal(sig, handler)
+        if uds:
+            Path(uds).unlink(missing_ok=True)
+
+
+def log_to_stderr(level: str) -> None:
+    """One JSON line per request as it is; other messages with time, level and name."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    plain = logging.StreamHandler()
+    access = logging.getLogger("jumar.access")
+    access.handlers, access.propagate = [plain], False
+    access.setLevel(logging.INFO)
+    logging.getLogger("jumar").setLevel(level.upper())

@@ -1,0 +1,149 @@
+"""Bodies in and out: JSON, errors in the one envelope, callers that go away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from jumar.contracts.errors import (
+    Cancelled,
+    InvalidRequest,
+    JumarError,
+    NotFound,
+    Overloaded,
+    UnknownKey,
+    did_you_mean,
+)
+
+log = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+
+
+class MethodNotAllowed(InvalidRequest):
+    """The path exists, for another method."""
+
+    http_status = 405
+
+
+async def json_of(request: Request) -> dict[str, Any]:
+    """The body as a JSON object.
+
+    Raises:
+        InvalidRequest: it is none.
+        RequestTooLarge: it is over the limit (`asgi.Bounds`).
+    """
+    raw = await request.body()
+    try:
+        payload = json.loads(raw, parse_constant=_no_constant)
+    except (ValueError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest(
+            f"The body is no JSON: {error}.", hint="Content-Type: application/json"
+        ) from error
+    if not isinstance(payload, dict):
+        raise InvalidRequest(f"The body is a JSON {type(payload).__name__}, not an object.")
+    return payload
+
+
+def checked(model: type[M], payload: dict[str, Any]) -> M:
+    """The payload as a contract.
+
+    Raises:
+        UnknownKey: a field that it does not have; the hint names the nearest.
+        InvalidRequest: a field is missing, or of the wrong type.
+    """
+    for key in payload:
+        if key not in model.model_fields:
+            raise UnknownKey(
+                f"There is no field {key[:100]!r}.",
+                hint=did_you_mean(key[:100], model.model_fields),
+                param=key[:100],
+            )
+    try:
+        return model.model_validate(payload)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise InvalidRequest(f"{field}: {first['msg']}.", param=field) from None
+
+
+def refusal(error: JumarError, **more: Any) -> JSONResponse:
+    """An error as every face answers with it; `more` stands beside it in the body."""
+    headers = {}
+    if isinstance(error, Overloaded):
+        headers["Retry-After"] = str(max(1, round(error.retry_after)))
+    if error.http_status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse({**error.envelope(), **more}, error.http_status, headers)
+
+
+async def on_jumar_error(request: Request, error: Exception) -> Response:
+    """Errors of the tree."""
+    assert isinstance(error, JumarError)
+    if error.http_status >= 500:
+        log.warning("%s %s: %s", request.method, request.url.path, error, exc_info=error)
+    return refusal(error)
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    """What Starlette refuses by itself: no such route, another method, a broken form."""
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        return refusal(
+            NotFound(f"There is nothing at {request.url.path}.", hint="GET /openapi.json")
+        )
+    kind = MethodNotAllowed if error.status_code == 405 else InvalidRequest
+    response = refusal(kind(f"{request.method} {request.url.path}: {error.detail}."))
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def on_any_error(request: Request, error: Exception) -> Response:
+    """A fault of the server: the log has it whole, the caller its name."""
+    return refusal(
+        JumarError("The server failed.", hint="Its log says more under this request id.")
+    )
+
+
+async def answered(
+    request: Request, future: Future[T], stop: Callable[[], object] = lambda: None
+) -> T:
+    """Wait for an answer as long as the caller does; who goes away frees the place.
+
+    Raises:
+        Cancelled: the caller has gone; `stop` was called before.
+        JumarError: the answer is an error.
+    """
+    asked = asyncio.wrap_future(future)
+    gone = asyncio.ensure_future(_gone(request))
+    try:
+        both: set[asyncio.Future[Any]] = {asked, gone}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if asked.done():
+            return asked.result()
+        raise Cancelled("The caller has gone.")
+    finally:
+        gone.cancel()
+        if not asked.done():
+            stop()
+            future.cancel()
+            asked.cancel()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        continue
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
