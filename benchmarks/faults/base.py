@@ -17,7 +17,8 @@ LIMIT = 4.0
 class Row:
     """A fault as it was reported. `cases` are what scenes are given; `instead` why there are none.
 
-    `partly` says what of the fault the cases leave out.
+    `partly` says what of the fault the cases leave out, `hole` why a tool does not find it, name it
+    or help against it.
     """
 
     number: int
@@ -27,6 +28,7 @@ class Row:
     cases: Sequence[Mapping[str, Any]] = ()
     instead: str = ""
     partly: str = ""
+    hole: str = ""
 
     def label(self, place: int) -> str:
         """`5`, or `5a`, `5b` where there are several cases."""
@@ -50,6 +52,12 @@ class Measured:
     alarms: tuple[str, ...] = ()
     said: str = ""
     seconds: float = 0.0
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that was asked was answered well."""
+        answers = (self.detected is not None, self.named, self.quarantined, self.served)
+        return False not in answers and not self.alarms
 
 
 def read(path: Path = ROWS) -> list[Row]:

@@ -71,10 +71,7 @@ class Faulty:
 def _faulty(
     faults: list[Mapping[str, Any]], make: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> Any:
-    from jumar.emulator.faults import acting, make_rule
-
-    for one in spoils.resolved(faults):
-        acting.add(make_rule(one))
+    spoils.order(faults)
     return make(*arguments)
 
 

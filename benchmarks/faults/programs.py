@@ -173,6 +173,12 @@ def transposed(device: str) -> list[Tensor]:
     return [torch.neg(normal(device, 6, 6).t()) + 1]
 
 
+def filled(device: str) -> list[Tensor]:
+    """Memory like that of a transposed tensor, filled by a kernel that asks for its strides."""
+    like = torch.empty_like(normal(device, 6, 4).t()).fill_(1)
+    return [torch.tensor(like.stride()).double()]
+
+
 def fused_buffer(device: str) -> list[Tensor]:
     """Queries are scaled in place, in the buffer that holds the keys behind them."""
     both = normal(device, 32)
@@ -220,7 +226,7 @@ PROGRAMS: dict[str, Callable[[str], list[Tensor]]] = {
     one.__name__: one
     for one in (
         decode, prefill, rope, sampler, gumbel, gather, recurrence, mamba, experts, counting,
-        generation, empty, empty_draw, scalars, lifted, choices, statistics, transposed,
+        generation, empty, empty_draw, scalars, lifted, choices, statistics, transposed, filled,
         fused_buffer, warmup, streams, drawn, whole_numbers, waiting, waited_for,
     )
 }  # fmt: skip

@@ -1,14 +1,17 @@
-"""What a fault does to an operator's output where the emulator has no kind of its own for it.
+"""What a fault does to an operator where the emulator has no kind of its own for it.
 
-`change` gets an output as a tensor on the CPU and spoils it in place; `when` gets the inputs.
+`change` gets an output as a tensor on the CPU and spoils it in place; `when` gets the inputs;
+`kernel` computes the operator in place of the device's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-SPOILED = ("change", "when")
+from benchmarks.faults.base import CARD
+
+NAMED = ("change", "when", "kernel")
 """Keys of a fault that may name a function of this module."""
 
 
@@ -45,6 +48,16 @@ def last_block(output: Any) -> None:
     output[..., output.shape[-1] // 16 * 16 :] = float("nan")
 
 
+def always_contiguous(x: Any, **options: Any) -> Any:
+    """`empty_like` that does not keep the order of its argument's memory."""
+    import torch
+
+    asked = {key: value for key, value in options.items() if value is not None}
+    if asked.get("memory_format") in (None, torch.preserve_format):
+        asked["memory_format"] = torch.contiguous_format
+    return torch.empty(x.shape, **{"dtype": x.dtype, "device": x.device, **asked})
+
+
 def transposed_input(*inputs: Any) -> bool:
     """A tensor whose memory is in another order than its dimensions."""
     return any(one.ndim == 2 and not one.is_contiguous() for one in inputs)
@@ -68,17 +81,19 @@ def unordered(*inputs: Any) -> bool:
     return bool(_ran)
 
 
-def resolved(faults: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Faults with the functions that they name."""
-    return [
-        {key: _function(value) if key in SPOILED else value for key, value in one.items()}
-        for one in faults
-    ]
+def order(faults: Iterable[Mapping[str, Any]]) -> None:
+    """Set faults for the life of this process; they meet the card only."""
+    from jumar.emulator.faults import acting, make_rule
+    from jumar.operators.base import Override
+    from jumar.operators.overrides import install
 
-
-def _function(name: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = globals()[name]
-    return found
+    for one in faults:
+        told = {key: globals()[value] if key in NAMED else value for key, value in one.items()}
+        if "kernel" in told:
+            override = Override(told["op"], "faulty")
+            install([override], device=CARD, lookup=lambda _, kernel=told["kernel"]: kernel)
+        else:
+            acting.add(make_rule(told))
 
 
 def _numbers(output: Any) -> Any:

@@ -110,8 +110,15 @@ def page(rows: Sequence[Row], results: Results, seconds: float) -> str:
         totals="\n".join(f"- {one}" for one in totals(rows, results, seconds)),
     )
     parts = [head, "## Rows\n", *_markdown(HEAD, _cells(results))]
+    parts += ["\n## Holes\n", *_markdown(("row", "why"), _holes(results))]
     parts += ["\n## What each row is\n", *_markdown(("row", "reference", "how"), _sources(rows))]
     return "\n".join(parts) + "\n"
+
+
+def _holes(results: Results) -> Iterator[tuple[str, ...]]:
+    for row, place, one in results:
+        if not one.whole:
+            yield row.label(place), row.hole or "**not explained**"
 
 
 def _sources(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:

@@ -73,7 +73,7 @@ def _right(function: Any) -> bool:
     x, weight = torch.randn(3, 8), torch.ones(8)
     wanted = layer_operator(NORM).golden(x, weight)
     got = function(x.to("npu:0"), weight.to("npu:0"))
-    return torch.allclose(got.cpu().double(), wanted, atol=1e-5)
+    return bool(torch.allclose(got.cpu().double(), wanted, atol=1e-5))
 
 
 def vendor_absent(ill: bool) -> Measured:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.faults import programs
@@ -154,7 +154,7 @@ def bisect(patient: Patient) -> list[Evidence]:
 
 
 def check(patient: Patient) -> list[Evidence]:
-    """The operators by themselves, on inputs that break kernels."""
+    """Each operator that the forward calls, by itself, on inputs that break kernels."""
     from jumar.lab.check import Summary, Target
     from jumar.lab.check.running import Done, Laboratory
     from jumar.lab.check.session import tasks
@@ -163,7 +163,9 @@ def check(patient: Patient) -> list[Evidence]:
     target = Target("device", CARD)
     laboratory = Laboratory(target, patient.source, limit=LIMIT)  # type: ignore[arg-type]
     done: list[Done] = []
-    work = tasks(case["guilty"], case.get("dtypes", ["float32"]), lab.samples)
+    healthy = replace(patient, source=lab.with_faults([]))
+    operators = sorted(healthy.trials.recorded().calls)
+    work = tasks(operators, case.get("dtypes", ["float32"]), lab.samples)
     laboratory.run(work, workers=1, ended=done.append)
     findings = [one for task in done for one in task.findings.values()]
     return Summary(target, lab.fingerprint, findings).evidence([])
