@@ -51,6 +51,17 @@ def test_another_dtype_or_shape_is_wrong():
     assert "shape" in judged(ADD, lambda a, b: (a + b)[:1], X, X).reason
 
 
+def test_fresh_memory_has_the_order_of_dimensions_that_was_asked_for_and_any_numbers():
+    def contiguous(x):
+        return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+    like = "aten::empty_like"
+    assert judged(like, torch.zeros_like, X.t()).kind == "correct"
+    assert judged(like, contiguous, X).kind == "correct"
+    verdict = judged(like, contiguous, X.t())
+    assert (verdict.kind, verdict.reason) == ("wrong", "strides [5, 1] where [1, 12] belong")
+
+
 def test_what_lies_beside_a_tensor_has_to_stay():
     def add_(one, other):
         one.as_strided((1,), (1,), one.storage_offset() - 1).zero_()

@@ -45,6 +45,8 @@ class AgainstCPU:
     def verdict(self, first: Answer, second: Answer) -> Verdict | None:
         """What is wrong with two runs on equal inputs; None where nothing is."""
         found = [self._wrong(one) for one in (first, second)]
+        if self._name in UNINITIALISED:
+            return agreed(found, same=True)
         if any(found) and not self._repeats():
             return Verdict("unsupported", "the CPU itself gives other numbers each time")
         same = not (all(found) and any(self._differing(first, second)))
@@ -118,7 +120,7 @@ class AgainstCPU:
         if native.dtype != got.dtype:
             return Mismatch(f"{_dtype(got)} where {_dtype(native)} belongs")
         if self._name in UNINITIALISED:
-            return None if got.shape == native.shape else compare(native, got)
+            return _misformed(native, got)
         if not _is_real(native) or not _is_real(wide):
             found = compare(native, got) and compare(wide, got)
             if found is None or not got.ndim:
@@ -192,6 +194,19 @@ def terms(op: Any, planned: Planned) -> int:
 def _unlike(one: Tensor, other: Tensor) -> int:
     """How many elements differ; NaN is equal to itself."""
     return int(((one != other) & ~(one.isnan() & other.isnan())).sum())
+
+
+def _misformed(native: Tensor, got: Tensor) -> Mismatch | None:
+    """Another shape, or another order of dimensions in memory, as far as a copy keeps it."""
+    import torch
+
+    if got.shape != native.shape:
+        return compare(native, got)
+    wanted, found = (torch.empty_like(one).stride() for one in (native, got))
+    moved = [n > 1 and a != b for n, a, b in zip(got.shape, wanted, found, strict=True)]
+    if not got.numel() or not any(moved):
+        return None
+    return Mismatch(f"strides {list(found)} where {list(wanted)} belong")
 
 
 def _named(found: Mismatch, what: str) -> Mismatch:
