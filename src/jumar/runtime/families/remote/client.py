@@ -2,7 +2,7 @@
 
 async with Client(Service("http://127.0.0.1:8091")) as client:
     async with client.stream("/v1/audio/speech", Body({"input": "Hello."})) as answer:
-        answer.media_type              # entered when the first bytes are here
+        answer.media_type              # entered when the first bytes are here, and fit SOUND
         async for chunk in answer: ...
 
 Until the first byte is here, a connection that fails and 502, 503, 504 are tried again; never
@@ -20,11 +20,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from jumar.contracts.errors import JumarError, UpstreamFailed
+from jumar.runtime.families.remote.expected import HEAD, SOUND, Expected
 from jumar.runtime.families.remote.refusals import (
     TRY_AGAIN,
     cut_off,
-    not_audio,
     refusal,
+    something_else,
     unreachable,
 )
 from jumar.runtime.families.remote.service import CONNECT_S, Service
@@ -53,6 +54,18 @@ class Body:
 
 
 @dataclass(frozen=True)
+class Raw:
+    """What is asked, byte for byte as a caller wrote it; `headers` name its media type."""
+
+    data: bytes
+    headers: Mapping[str, str]
+
+    def content(self) -> dict[str, Any]:
+        """As arguments of an httpx request."""
+        return {"content": self.data, "headers": dict(self.headers)}
+
+
+@dataclass(frozen=True)
 class Answer:
     """What a service answers: iterate over it for the bytes."""
 
@@ -66,18 +79,29 @@ class Answer:
 class Client:
     """A pool of connections to one service; use it in `async with`.
 
-    `told` hears, in a sentence, of each try that failed and is made again.
+    `told` hears, in a sentence, of each try that failed and is made again. `refuse` makes the error
+    of a status other than 200 and its text.
     """
 
-    def __init__(self, service: Service, told: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        service: Service,
+        told: Callable[[str], None] = lambda _: None,
+        refuse: Callable[[Service, int, str], JumarError] = refusal,
+    ) -> None:
         import httpx
 
         self._service = service
         self._told = told
-        key = service.api_key
+        self._refuse = refuse
+        # A packed answer could not be given out as it arrives: its chunks are not those of the text.
+        headers = {"Accept-Encoding": "identity"}
+        if service.api_key is not None:
+            headers["Authorization"] = f"Bearer {service.api_key}"
         self._http = httpx.AsyncClient(
             base_url=service.url,
-            headers={} if key is None else {"Authorization": f"Bearer {key}"},
+            headers=headers,
+            limits=httpx.Limits(max_connections=None),
             timeout=httpx.Timeout(service.silence_s, connect=min(CONNECT_S, service.silence_s)),
             trust_env=not service.is_local,
         )
@@ -94,27 +118,29 @@ class Client:
         await self._http.aclose()
 
     @asynccontextmanager
-    async def stream(self, route: str, body: Body) -> AsyncIterator[Answer]:
-        """POST `body`; the answer, once its first bytes are here and are no text.
+    async def stream(
+        self, route: str, body: Body | Raw, expected: Expected = SOUND
+    ) -> AsyncIterator[Answer]:
+        """POST `body`; the answer, once its first bytes are here and are what is expected.
 
         Raises:
             InvalidRequest: the service says that the request is wrong, in its own words.
             UpstreamFailed: it refused, failed, fell silent, or answered something else.
         """
-        response, first, rest = await self._begun(route, body)
+        response, first, rest = await self._begun(route, body, expected)
         try:
             yield Answer(response.headers.get("content-type", ""), self._chunks(first, rest))
         finally:
             await response.aclose()
 
     async def _begun(
-        self, route: str, body: Body
+        self, route: str, body: Body | Raw, expected: Expected
     ) -> tuple[httpx.Response, bytes, AsyncIterator[bytes]]:
         import anyio
 
         for pause in (*PAUSES_S, None):
             try:
-                return await self._attempt(route, body)
+                return await self._attempt(route, body, expected)
             except _MayPass as passing:
                 if pause is None:
                     raise passing.error from passing.__cause__
@@ -124,7 +150,7 @@ class Client:
         raise AssertionError("the last pause is None")
 
     async def _attempt(
-        self, route: str, body: Body
+        self, route: str, body: Body | Raw, expected: Expected
     ) -> tuple[httpx.Response, bytes, AsyncIterator[bytes]]:
         import httpx
 
@@ -136,11 +162,13 @@ class Client:
                 if response.status_code != 200:
                     said = await _text(b"", rest)
                     raise _maybe_passing(
-                        refusal(self._service, response.status_code, said), response.status_code
+                        self._refuse(self._service, response.status_code, said),
+                        response.status_code,
                     )
-                first = await anext(rest, b"")
-                if _is_text(first, response.headers.get("content-type", "")):
-                    raise not_audio(self._service, await _text(first, rest))
+                first = await _head(rest)
+                if not expected.fits(first, response.headers.get("content-type", "")):
+                    said = await _text(first, rest)
+                    raise something_else(self._service, expected.what, said)
                 return response, first, rest
             except BaseException:
                 await response.aclose()
@@ -176,6 +204,14 @@ def _maybe_passing(error: JumarError, status: int) -> Exception:
     return _MayPass(error) if isinstance(error, UpstreamFailed) and status in TRY_AGAIN else error
 
 
+async def _head(rest: AsyncIterator[bytes]) -> bytes:
+    """The first bytes, as soon as they are enough to tell what it is."""
+    first = b""
+    while len(first) < HEAD and (more := await anext(rest, b"")):
+        first += more
+    return first
+
+
 async def _text(first: bytes, rest: AsyncIterator[bytes]) -> str:
     """The beginning of a text, as far as it can matter."""
     said = first
@@ -184,11 +220,3 @@ async def _text(first: bytes, rest: AsyncIterator[bytes]) -> str:
         if len(said) > _SAID:
             break
     return said[:_SAID].decode("utf-8", "replace")
-
-
-def _is_text(first: bytes, media_type: str) -> bool:
-    """Nothing, JSON or a page, whatever it calls itself. No sound begins with such 32 bytes."""
-    if media_type.startswith(("application/json", "text/")):
-        return True
-    head = first.lstrip()[:32]
-    return not first or (head[:1] in (b"{", b"<") and head.isascii() and b"\0" not in head)

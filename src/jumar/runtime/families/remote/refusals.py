@@ -29,17 +29,17 @@ def refusal(service: Service, status: int, text: str) -> JumarError:
     """What a status other than 200 means: the caller's fault, or the service's."""
     said = message_of(text) or "nothing else"
     if status in CALLERS:
-        return InvalidRequest(f"{service.url} refuses the request ({status}): {said}")
-    return UpstreamFailed(f"{service.url} answered {status}: {said}", hint=_HINTS.get(status))
+        return InvalidRequest(f"{service} refuses the request ({status}): {said}")
+    return UpstreamFailed(f"{service} answered {status}: {said}", hint=_HINTS.get(status))
 
 
-def not_audio(service: Service, text: str) -> UpstreamFailed:
-    """A 200 whose body is empty, or a text."""
+def something_else(service: Service, what: str, text: str) -> UpstreamFailed:
+    """A 200 whose body is empty, or no `what`."""
     if not text.strip():
-        return UpstreamFailed(f"{service.url} answered 200 and nothing else.")
-    return UpstreamFailed(
-        f"{service.url} answered 200 with a text and no audio: {message_of(text)}"
-    )
+        return UpstreamFailed(f"{service} answered 200 and nothing else.")
+    if "\ufffd" in text or "\0" in text:
+        return UpstreamFailed(f"{service} answered 200 with something that is no {what}.")
+    return UpstreamFailed(f"{service} answered 200 with a text and no {what}: {message_of(text)}")
 
 
 def unreachable(service: Service, error: httpx.HTTPError) -> UpstreamFailed:
@@ -48,15 +48,15 @@ def unreachable(service: Service, error: httpx.HTTPError) -> UpstreamFailed:
 
     hint = "Does it run there, and is server_url right?"
     if isinstance(error, httpx.ConnectTimeout):
-        return UpstreamFailed(f"{service.url} was not reached within {CONNECT_S:g} s.", hint=hint)
+        return UpstreamFailed(f"{service} was not reached within {CONNECT_S:g} s.", hint=hint)
     if isinstance(error, httpx.TimeoutException):
         return UpstreamFailed(
-            f"{service.url} was silent for {service.silence_s:g} s.",
+            f"{service} was silent for {service.silence_s:g} s.",
             hint="idle_timeout is the longest silence.",
         )
     if isinstance(error, httpx.ConnectError):
-        return UpstreamFailed(f"{service.url} cannot be reached.", hint=hint)
-    return UpstreamFailed(f"{service.url} did not answer.", hint=hint)
+        return UpstreamFailed(f"{service} cannot be reached.", hint=hint)
+    return UpstreamFailed(f"{service} did not answer.", hint=hint)
 
 
 def cut_off(service: Service, error: httpx.HTTPError) -> UpstreamFailed:
@@ -65,7 +65,7 @@ def cut_off(service: Service, error: httpx.HTTPError) -> UpstreamFailed:
 
     if isinstance(error, httpx.TimeoutException):
         return unreachable(service, error)
-    return UpstreamFailed(f"{service.url} ended its answer before its end.")
+    return UpstreamFailed(f"{service} ended its answer before its end.")
 
 
 def message_of(text: str) -> str:

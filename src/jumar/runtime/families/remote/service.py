@@ -13,11 +13,18 @@ CONNECT_S = 5.0
 
 @dataclass(frozen=True)
 class Service:
-    """`url` is the address before `/v1`; `silence_s` the longest time between two signs of life."""
+    """`url` is the address before `/v1`; `silence_s` the longest time between two signs of life.
+
+    `name` is what messages call it where their readers have no business with its address.
+    """
 
     url: str
     api_key: str | None = field(default=None, repr=False)
     silence_s: float = 300.0
+    name: str = ""
+
+    def __str__(self) -> str:
+        return self.name or self.url
 
     @property
     def is_local(self) -> bool:
