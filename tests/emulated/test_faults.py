@@ -80,6 +80,24 @@ def test_conditions_choose_the_calls(x):
                 met @ met
 
 
+@pytest.mark.parametrize(
+    ("call", "count"),
+    [
+        (lambda x: x @ x, 2),
+        (lambda x: torch.addmm(x, x, x), 3),
+        (lambda x: torch.cat([x, x, x]), 3),
+        (lambda x: x.add_(x), 2),
+        (lambda x: x @ x.t(), 2),
+    ],
+)
+def test_a_condition_sees_the_tensors_as_the_operator_is_given_them(x, call, count):
+    seen = []
+    with fault("*", when=lambda *given: seen.append(given) or False):
+        call(x)
+    assert [given[0].shape for given in seen[-1:]] == [x.shape]
+    assert len(seen[-1]) == count
+
+
 def test_calls_are_counted_from_one(x):
     with fault("mm", calls="2-3"):
         x @ x

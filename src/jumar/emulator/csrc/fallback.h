@@ -28,10 +28,8 @@ class Call {  // one operator's arguments on their way to the CPU, and its resul
     TORCH_CHECK(device < 0 || device == index, "Expected all tensors to be on the same device, but found at least "
         "two devices, npu:", device, " and npu:", index, "! (when checking arguments of ", name_, ")");
     device = index;
-    for (auto& [npu, cpu] : pairs_)
-      if (npu.is_same(tensor)) return cpu;
-    pairs_.emplace_back(tensor, to_cpu(tensor));
-    return pairs_.back().second;
+    inputs_.push_back(alias(tensor));
+    return inputs_.back();
   }
 
   Tensor out(const Tensor& tensor) {
@@ -53,10 +51,7 @@ class Call {  // one operator's arguments on their way to the CPU, and its resul
     note(name_);
     caution(name_);
     if (!cards[device].bf16) refuse_bf16();
-    std::vector<Tensor> inputs;
-    if (is_watched(name_))
-      for (auto& pair : pairs_) inputs.push_back(pair.second);
-    wants_outputs_ = before(name_, device, inputs);
+    wants_outputs_ = before(name_, device, inputs_);
   }
 
   void finish(const std::vector<Tensor>& outputs) {
@@ -71,6 +66,12 @@ class Call {  // one operator's arguments on their way to the CPU, and its resul
   }
 
  private:
+  Tensor alias(const Tensor& tensor) {  // one for each tensor: `x @ x` gives the kernel the same one twice
+    for (auto& [npu, cpu] : pairs_)
+      if (npu.is_same(tensor)) return cpu;
+    return pairs_.emplace_back(tensor, to_cpu(tensor)).second;
+  }
+
   void refuse_bf16() const {
     for (auto& pair : pairs_)
       TORCH_CHECK(pair.first.scalar_type() != at::kBFloat16, "call acl", name_.substr(name_.find("::") + 2),
@@ -81,6 +82,7 @@ class Call {  // one operator's arguments on their way to the CPU, and its resul
   std::string name_;
   bool host_data_ = false, wants_outputs_ = false;
   std::vector<std::pair<Tensor, Tensor>> pairs_;
+  std::vector<Tensor> inputs_;  // as they are written, so that a rule sees what the operator sees
 };
 
 inline std::vector<Tensor> tensors_of(const torch::jit::Stack& stack, size_t count) {

@@ -107,6 +107,7 @@ class Call:
         self.name = op.name()
         self.device: int | None = None
         self.pairs: list[tuple[Any, Any]] = []
+        self.inputs: list[Any] = []
         self.host_data = self.result_on_cpu = False
 
     def into(self, value: Any) -> Any:
@@ -139,6 +140,11 @@ class Call:
         if self.device not in (None, index):
             self._refuse(f"npu:{self.device} and npu:{index}")
         self.device = index
+        self.inputs.append(self._alias(tensor))
+        return self.inputs[-1]
+
+    def _alias(self, tensor: Any) -> Any:
+        """One for each tensor: `x @ x` gives the kernel the same one twice."""
         for npu, cpu in self.pairs:
             if npu is tensor:
                 return cpu
@@ -176,7 +182,7 @@ class Call:
                 f"call acl{self.name.split('::')[1]} failed, error code is 161002\nEZ1001: Tensor "
                 "not implemented for DT_BFLOAT16 (emulated chip without bfloat16)"
             )
-        return ask(self.name, self.device, [cpu for _, cpu in self.pairs])
+        return ask(self.name, self.device, self.inputs)
 
     def back(self, value: Any) -> Any:
         import torch
