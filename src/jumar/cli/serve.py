@@ -108,6 +108,26 @@ _FILE = click.Path(path_type=Path)
 )
 @click.option("--model-aliases", type=_FILE, metavar="FILE", help="Other names: a YAML mapping.")
 @click.option(
+    "--upstream",
+    "upstreams",
+    multiple=True,
+    metavar="NAME=URL",
+    help="A model that another server runs (OpenAI's routes); requests are passed on.",
+)
+@click.option(
+    "--upstreams",
+    "upstream_file",
+    type=_FILE,
+    metavar="FILE",
+    help="The same from YAML: NAME: URL, or {url, model, api_key_env, silence_s}.",
+)
+@click.option(
+    "--speech-url",
+    metavar="URL",
+    help="A speech service: speaks under every name unknown here."
+    "  [env: JUMAR_VLLM_OMNI_SPEECH_URL]",
+)
+@click.option(
     "--max-request-bytes", type=_COUNT, default=8 << 20, show_default=True, help="The largest body."
 )
 @click.option(
@@ -145,6 +165,7 @@ def command(
     *, models: tuple[str, ...], device: str, host: str, port: int, uds: str | None,
     api_key_file: Path | None, no_auth: bool, model_aliases: Path | None, max_request_bytes: int,
     allow_roots: tuple[Path, ...], data_dir: str | None, keep: float, grace: float,
+    upstreams: tuple[str, ...], upstream_file: Path | None, speech_url: str | None,
     log_level: str, heal: str, **how: Any,
 ) -> None:  # fmt: skip
     """Serve MODELs over HTTP; without any, every model, each loaded when it is asked for.
@@ -162,6 +183,7 @@ def command(
     from jumar.engine.jobs import SqliteStore
     from jumar.isolate import Zygote
     from jumar.server.desk import Desk, data_folder
+    from jumar.server.forwarding.upstreams import read_upstreams
     from jumar.server.proving import proven
     from jumar.server.running import log_to_stderr, serve
 
@@ -170,7 +192,8 @@ def command(
     names = [aliases.get(name, name) for name in models]
     data = data_folder(data_dir, "socket" if uds else str(port))
     data.mkdir(parents=True, exist_ok=True)
-    settings = Settings(data, keys, aliases, max_request_bytes, allow_roots, keep)
+    there = read_upstreams(upstreams, upstream_file, speech_url)
+    settings = Settings(data, keys, aliases, max_request_bytes, allow_roots, keep, there)
     limits, service = _engine(len(models), **how)
     with Zygote(_preloaded(names)) as zygote:
         house = House(

@@ -15,6 +15,7 @@ from starlette.middleware import Middleware
 from jumar.contracts.errors import JumarError
 from jumar.server.asgi import Bounds, Door, Trail
 from jumar.server.desk import SWEEP_S, Desk
+from jumar.server.forwarding.passing import Forwarder
 from jumar.server.routes import routes
 from jumar.server.wire import on_any_error, on_http_error, on_jumar_error
 
@@ -32,6 +33,7 @@ def application(desk: Desk) -> Starlette:
             yield
         finally:
             sweeping.cancel()
+            await app.state.forwarder.close()
 
     app = Starlette(
         routes=routes(),
@@ -48,6 +50,7 @@ def application(desk: Desk) -> Starlette:
         },
     )
     app.state.desk = desk
+    app.state.forwarder = Forwarder(desk.settings.upstreams)
     return app
 
 

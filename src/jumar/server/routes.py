@@ -15,6 +15,8 @@ from jumar.contracts.results import GenerateResult
 from jumar.engine.jobs import Job
 from jumar.server import embedding, generating, jobs, status
 from jumar.server.contracts import EmbeddingsBody, GenerateBody
+from jumar.server.forwarding import surfaces
+from jumar.server.forwarding.passing import elsewhere, forwarded
 from jumar.server.openapi import document
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -47,8 +49,12 @@ ROUTES: tuple[Row, ...] = (
     Row("GET", "/v1/jobs/{job}/trace", jobs.trace, "Its run as a trace for Perfetto."),
     Row("GET", "/v1/artifacts/{sha256}", generating.artifact, "Fetch an artifact.",
         media="application/octet-stream"),
-    Row("POST", "/v1/embeddings", embedding.embeddings, "Turn texts into vectors (OpenAI).",
-        EmbeddingsBody),
+    Row("POST", "/v1/embeddings", forwarded(surfaces.EMBEDDINGS, embedding.embeddings),
+        "Turn texts into vectors (OpenAI).", EmbeddingsBody),
+    Row("POST", "/v1/chat/completions", elsewhere(surfaces.CHAT),
+        "Chat with another server's model (OpenAI)."),
+    Row("POST", "/v1/completions", elsewhere(surfaces.COMPLETIONS),
+        "Let another server's model go on with a text (OpenAI)."),
     Row("GET", "/v1/models", status.models, "List models and their state (OpenAI)."),
     Row("GET", "/v1/models/{model}", status.model, "One model and its state (OpenAI)."),
     Row("GET", "/health", status.health, "The state of each model; 503 where none answers."),

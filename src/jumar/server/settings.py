@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jumar.contracts.errors import InvalidInput, InvalidValue, NotPermitted
+from jumar.server.forwarding.upstreams import Upstreams
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -55,6 +56,7 @@ class Settings:
     max_request_bytes: The largest body.
     allow_roots: Folders of this machine that callers may name files in.
     keep_s: Seconds for which artifacts and finished jobs are kept.
+    upstreams: Models that other servers run.
     """
 
     data: Path
@@ -63,6 +65,7 @@ class Settings:
     max_request_bytes: int = 8 << 20
     allow_roots: tuple[Path, ...] = ()
     keep_s: float = 86_400.0
+    upstreams: Upstreams = field(default_factory=Upstreams)
 
 
 def read_aliases(file: Path) -> dict[str, str]:

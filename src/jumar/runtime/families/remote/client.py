@@ -94,7 +94,7 @@ class Client:
         self._service = service
         self._told = told
         self._refuse = refuse
-        # A packed answer could not be given out as it arrives: its chunks are not those of the text.
+        # What is packed cannot be given out as it arrives.
         headers = {"Accept-Encoding": "identity"}
         if service.api_key is not None:
             headers["Authorization"] = f"Bearer {service.api_key}"
