@@ -17,6 +17,7 @@ from jumar.server import embedding, generating, jobs, status
 from jumar.server.contracts import EmbeddingsBody, GenerateBody
 from jumar.server.forwarding import surfaces
 from jumar.server.forwarding.passing import elsewhere, forwarded
+from jumar.server.openai import bodies, images, speech, transcriptions, videos
 from jumar.server.openapi import document
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -51,6 +52,16 @@ ROUTES: tuple[Row, ...] = (
         media="application/octet-stream"),
     Row("POST", "/v1/embeddings", forwarded(surfaces.EMBEDDINGS, embedding.embeddings),
         "Turn texts into vectors (OpenAI).", EmbeddingsBody),
+    Row("POST", "/v1/images/generations", forwarded(surfaces.IMAGES, images.generations),
+        "Draw pictures (OpenAI).", bodies.ImageBody),
+    Row("POST", "/v1/images/edits", forwarded(surfaces.EDITS, images.edits),
+        "Draw a picture again (OpenAI)."),
+    Row("POST", "/v1/videos/generations", videos.generations, "Make a video.", bodies.VideoBody),
+    Row("POST", "/v1/audio/speech", forwarded(surfaces.SPEECH, speech.speech),
+        "Speak (OpenAI).", bodies.SpeechBody, media="audio/*"),
+    Row("POST", "/v1/audio/transcriptions",
+        forwarded(surfaces.TRANSCRIPTIONS, transcriptions.transcriptions),
+        "Write down what is said (OpenAI)."),
     Row("POST", "/v1/chat/completions", elsewhere(surfaces.CHAT),
         "Chat with another server's model (OpenAI)."),
     Row("POST", "/v1/completions", elsewhere(surfaces.COMPLETIONS),

@@ -1,0 +1,155 @@
+"""From a body of OpenAI's to a request of Jumar's, and its result."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from jumar import catalog
+from jumar.catalog.manifest import Manifest, TaskSpec
+from jumar.contracts.errors import (
+    Cancelled,
+    InvalidValue,
+    JumarError,
+    UnknownKey,
+    did_you_mean,
+    with_code,
+)
+from jumar.contracts.requests import GenerateRequest
+from jumar.contracts.results import GenerateResult
+from jumar.server.contracts import GenerateBody
+from jumar.server.desk import Desk
+from jumar.server.wire import answered, checked
+
+B = TypeVar("B", bound=BaseModel)
+
+
+@dataclass
+class Asked(Generic[B]):
+    """A body, the model and the task it is for, and what has become of it so far.
+
+    `inputs` and `config` begin with the keys of the manifest that stood in the body.
+    """
+
+    body: B
+    manifest: Manifest
+    task: str
+    inputs: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> TaskSpec:
+        """Inputs and config of the task."""
+        return self.manifest.tasks[self.task]
+
+    def carry(self, name: str, key: str, value: Any, *, neutral: Collection[Any] = ()) -> None:
+        """Let a field of OpenAI's set a key of the model.
+
+        None and `neutral` values ask for nothing, and pass where the model has no such key.
+
+        Raises:
+            InvalidValue: the model has no such key.
+        """
+        if value is None:
+            return
+        if key in self.spec.inputs:
+            self.inputs[key] = value
+        elif key in self.spec.config:
+            self.config[key] = value
+        elif value not in neutral:
+            raise InvalidValue(
+                f"{self.manifest.id} has no {name} to set.", hint="Leave it out.", param=name
+            )
+
+    def carry_size(self, size: str | None) -> None:
+        """Set `width` and `height`."""
+        if size is not None and size != "auto":
+            for key, side in zip(("width", "height"), size.split("x"), strict=True):
+                self.carry("size", key, int(side))
+
+
+def asked(desk: Desk, kind: type[B], payload: Mapping[str, Any], tasks: Sequence[str]) -> Asked[B]:
+    """The payload, checked; the task is the first of `tasks` that the model does.
+
+    Raises:
+        UnknownModel, UnsupportedTask: naming what there is.
+        UnknownKey, InvalidRequest: a field that neither OpenAI nor the model has, or a wrong value.
+    """
+    name = payload.get("model")
+    if not isinstance(name, str):
+        checked(kind, dict(payload))  # says what is wrong with it
+    manifest = desk.manifest(str(name))
+    task = next((task for task in tasks if task in manifest.tasks), None)
+    if task is None:
+        unsupported = GenerateRequest(task=tasks[0], model=manifest.id)  # type: ignore[arg-type]
+        catalog.resolve(unsupported)  # raises UnsupportedTask, with the models that do it
+    assert task is not None
+    spec, fields = manifest.tasks[task], kind.model_fields
+    own = {key: value for key, value in payload.items() if key not in fields}
+    for key in own:
+        if key not in spec.inputs and key not in spec.config:
+            known = {*fields, *spec.inputs, *spec.config} - _operators(spec)
+            raise UnknownKey(
+                f"There is no field {key[:100]!r}.",
+                hint=did_you_mean(key[:100], known),
+                param=key[:100],
+            )
+    body = checked(kind, {key: value for key, value in payload.items() if key in fields})
+    inputs = {key: own[key] for key in own if key in spec.inputs}
+    config = {key: own[key] for key in own if key not in inputs}
+    return Asked(body, manifest, task, inputs, config)
+
+
+async def result_of(request: Request, one: Asked[Any]) -> GenerateResult:
+    """Run it, for as long as the caller is there.
+
+    Raises:
+        JumarError: it was refused, or has failed.
+    """
+    desk: Desk = request.app.state.desk
+    told = {"model": one.manifest.id, "task": one.task}
+    request.state.told = told
+    body = GenerateBody(model=one.manifest.id, task=one.task, inputs=one.inputs, config=one.config)
+    cancel = threading.Event()
+
+    def begun() -> Future[GenerateResult]:
+        try:
+            admitted = desk.request(body, request.state.request_id)
+        except JumarError:
+            desk.inbox.discard(one.inputs)
+            raise
+        return desk.ask(desk.visit(admitted, None, cancel))
+
+    future = await run_in_threadpool(begun)
+    try:
+        result = await answered(request, future, cancel.set)
+    except Cancelled:
+        request.state.told = {**told, "gone": True}
+        raise
+    desk.metrics.ran(result)
+    detail = result.metadata.error_detail
+    if detail is not None:
+        raise (with_code(detail.code) or JumarError)(detail.message, hint=detail.hint)
+    return result
+
+
+def headers_of(result: GenerateResult) -> dict[str, str]:
+    """What bodies of OpenAI's have no place for: where it ran, and whether that was proven."""
+    report = result.metadata
+    parity = report.parity
+    return {
+        "X-Jumar-Device": report.device or report.backend,
+        "X-Jumar-Golden": parity.status if parity else "unverified",
+    }
+
+
+def _operators(spec: TaskSpec) -> set[str]:
+    """Keys that no caller is told of."""
+    return {key for key, param in spec.config.items() if param.operator}

@@ -1,0 +1,75 @@
+"""The bodies of OpenAI's routes. A `Literal` of one value: nothing else can be honoured."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jumar.server.contracts import Body
+
+
+class FormBody(BaseModel):
+    """Fields of a form come as text, and are read as what they mean."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ImageFields(BaseModel):
+    """What generations and edits have in common. `user` is taken and not used."""
+
+    model: str
+    prompt: str
+    n: int = Field(default=1, ge=1, le=64)
+    size: str | None = Field(default=None, pattern=r"^(auto|\d{2,4}x\d{2,4})$")
+    response_format: Literal["b64_json", "url"] = "b64_json"
+    output_format: Literal["png", "jpeg", "webp"] | None = None
+    quality: Literal["auto", "standard"] | None = None
+    background: Literal["auto", "opaque"] | None = None
+    stream: Literal[False] | None = None
+    user: str | None = None
+
+
+class ImageBody(ImageFields, Body):
+    """POST /v1/images/generations."""
+
+
+class EditBody(ImageFields, FormBody):
+    """POST /v1/images/edits, beside the files `image` and `mask`."""
+
+    stream: Literal["false"] | None = None  # type: ignore[assignment]
+
+
+class VideoBody(Body):
+    """POST /v1/videos/generations; frames, seconds and pictures by the model's own keys."""
+
+    model: str
+    prompt: str | None = None
+    n: Literal[1] = 1
+    size: str | None = Field(default=None, pattern=r"^(auto|\d{2,4}x\d{2,4})$")
+    response_format: Literal["b64_json", "url"] = "url"
+    user: str | None = None
+
+
+class SpeechBody(Body):
+    """POST /v1/audio/speech."""
+
+    model: str
+    input: str
+    voice: str | None = None
+    instructions: str | None = None
+    response_format: Literal["wav", "flac", "mp3", "opus", "pcm"] | None = None
+    speed: float | None = None
+    stream_format: Literal["audio"] | None = None
+
+
+class TranscriptionBody(FormBody):
+    """POST /v1/audio/transcriptions, beside the file `file`."""
+
+    model: str
+    language: str | None = None
+    prompt: str | None = None
+    response_format: Literal["json", "text", "srt", "vtt", "verbose_json"] = "json"
+    temperature: float | None = Field(default=None, ge=0, le=1)
+    timestamp_granularities: list[Literal["word", "segment"]] = Field(default_factory=list)
+    stream: Literal["false"] | None = None

@@ -1,0 +1,66 @@
+"""A form of OpenAI's: its fields, and its files in the inbox."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+
+from jumar.contracts.errors import InvalidInput, InvalidRequest
+from jumar.server.desk import Desk
+
+_FILES, _FIELDS = 16, 64
+
+
+@asynccontextmanager
+async def form_of(
+    request: Request, files: Mapping[str, str], lists: frozenset[str] = frozenset()
+) -> AsyncIterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Fields and inputs of a form; `files` maps its files to inputs.
+
+    Names may end in `[]`. A field among `lists` is a list, any other stands once; an input is a
+    path, or a list of several. Where the block fails, the uploads are gone.
+
+    Raises:
+        InvalidRequest: it is no form, a field stands twice, or a file has an unknown name.
+    """
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise InvalidRequest("This route takes a form.", hint="Content-Type: multipart/form-data")
+    desk: Desk = request.app.state.desk
+    fields: dict[str, list[str]] = defaultdict(list)
+    uploads: dict[str, list[str]] = defaultdict(list)
+    try:
+        async with request.form(max_files=_FILES, max_fields=_FIELDS) as form:
+            for name, value in form.multi_items():
+                name = name.removesuffix("[]")
+                if not isinstance(value, UploadFile):
+                    fields[name].append(value)
+                elif name in files:
+                    suffix = Path(value.filename or "").suffix
+                    uploads[files[name]].append(desk.inbox.put(await value.read(), suffix))
+                else:
+                    raise InvalidRequest(f"There is no file {name[:100]!r}.", param=name[:100])
+        inputs = {name: found if len(found) > 1 else found[0] for name, found in uploads.items()}
+        yield {name: _one(name, found, name in lists) for name, found in fields.items()}, inputs
+    except BaseException:
+        desk.inbox.discard(uploads)
+        raise
+
+
+def needed(inputs: Mapping[str, Any], name: str, param: str) -> None:
+    """Raise InvalidInput where a file is missing."""
+    if name not in inputs:
+        raise InvalidInput(f"The form has no file {param!r}.", param=param)
+
+
+def _one(name: str, found: list[str], listed: bool) -> Any:
+    if listed:
+        return found
+    if len(found) > 1:
+        raise InvalidRequest(f"{name[:100]} stands {len(found)} times.", param=name[:100])
+    return found[0]
