@@ -3,7 +3,7 @@
     JUMAR_EMULATE_NPU=2 python -m jumar.emulator.host machine
     jumar devices --host machine
 
-What npu-smi prints, the nodes below /dev, the version files of driver, firmware and CANN. Layouts
+What npu-smi prints, the nodes below /dev, and the software that is installed (`installed`). Layouts
 and widths are those of public outputs; the name of every card says that it is emulated.
 """
 
@@ -12,10 +12,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from jumar.emulator import installed
+from jumar.emulator.installed import DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,10 +27,6 @@ if TYPE_CHECKING:
     from jumar.emulator.settings import Settings
     from jumar.host.recorded import RecordedSource
 
-DRIVER, FIRMWARE, CANN = "25.3.rc1", "7.8.0.2.212", "8.5.0"
-"""One set that was released together."""
-ROOT = "/usr/local/Ascend"
-TOOLKIT = f"{ROOT}/cann-{CANN}"
 IDLE_PERCENT = 5
 """What an idle chip shows as used, in percent of its memory: 4 to 9 in public outputs."""
 
@@ -141,63 +141,59 @@ def _processes(layout: Layout, settings: Settings) -> Iterator[str]:
 
 
 def record(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
-    """The record, by name of its part: commands, files, `paths.json`, `host.json`."""
+    """The record, by name of its part: commands, files, `paths.json`, `host.json`.
+
+    It is complete: what it does not hold is not there. Packages are those of this process, beside
+    what the emulated machine brings.
+    """
     layout = LAYOUTS[settings.chip.product]
     node = {"kind": "char", "mode": "0660", "uid": 1000, "gid": 1000}
     owner = {"owner": "HwHiAiUser", "group": "HwHiAiUser"}
     nodes = [*(f"davinci{phy}" for phy in range(settings.count)), *layout.nodes]
     seen = {key: environ[key] for key in ("ASCEND_RT_VISIBLE_DEVICES",) if key in environ}
-    variables = {"ASCEND_HOME_PATH": TOOLKIT, "ASCEND_OPP_PATH": f"{TOOLKIT}/opp", **seen}
+    process = {"uid": 0, "gid": 0, "user": "root", "arch": "aarch64", **_python(settings)}
     host = {
         "format": 1,
-        "process": {"uid": 0, "gid": 0, "user": "root", "arch": "aarch64", **_python()},
-        "environ": {**variables, "JUMAR_EMULATE_NPU": environ.get("JUMAR_EMULATE_NPU", "")},
+        "complete": True,
+        "process": process,
+        "environ": {
+            **installed.VARIABLES,
+            **seen,
+            "JUMAR_EMULATE_NPU": environ.get("JUMAR_EMULATE_NPU", ""),
+        },
+        "holders": {},
+        "listeners": [],
     }
-    paths = {f"/dev/{name}": {**node, **owner} for name in nodes}
-    links = {f"{ROOT}/cann": {"link": f"cann-{CANN}"}}
+    folders = [*installed.FOLDERS, installed.kernels(settings.chip.product)]
+    paths = {
+        **{f"/dev/{name}": {**node, **owner} for name in nodes},
+        **dict.fromkeys(folders, "directory"),
+        **{link: {"link": target} for link, target in installed.LINKS.items()},
+    }
     return {
         "commands/npu-smi info.txt": npu_smi(settings),
         "commands/npu-smi info -m.txt": npu_smi_mapping(settings),
-        **{f"files{path}": text for path, text in VERSION_FILES.items()},
-        "paths.json": json.dumps({**paths, **links}, indent=1),
+        **{f"files{path}": text for path, text in installed.FILES.items()},
+        "paths.json": json.dumps(paths, indent=1),
         "host.json": json.dumps(host, indent=1),
     }
 
 
-def _python() -> dict[str, object]:
-    from importlib.metadata import version
+def _python(settings: Settings) -> dict[str, object]:
+    from importlib.metadata import PackageNotFoundError, version
 
     from jumar.emulator.finder import VERSIONS
+    from jumar.host.readers.process import PACKAGES
 
-    packages = {
-        "torch": [version("torch"), "/site-packages"],
-        "torch-npu": [VERSIONS["2.13"], "/site-packages"],
+    packages = dict(installed.PACKAGES)
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            packages[name] = version(name)
+    packages["torch-npu"] = VERSIONS[settings.profile]
+    return {
+        "python_version": sys.version.split()[0],
+        "packages": {name: [one, "/site-packages"] for name, one in packages.items()},
     }
-    return {"python_version": sys.version.split()[0], "packages": packages}
-
-
-VERSION_FILES = {
-    f"{ROOT}/driver/version.info": (
-        f"Version={DRIVER}\nascendhal_version=7.35.23\nInnerversion=V100R001C23SPC002B212\n"
-        "compatible_version=[V100R001C18],[V100R001C19],[V100R001C20],[V100R001C21],[V100R001C23]\n"
-        f"compatible_version_fw=[7.0.0,7.8.99]\npackage_version={DRIVER}\n"
-    ),
-    f"{ROOT}/firmware/version.info": (
-        f"Version={FIRMWARE}\nfirmware_version=1.0\npackage_version={DRIVER}\n"
-        "compatible_version_drv=[25.0,25.0.],[25.2,25.2.],[25.3,25.3.]\n"
-    ),
-    "/etc/ascend_install.info": (
-        "UserName=HwHiAiUser\nUserGroup=HwHiAiUser\nDriver_Install_Type=full\n"
-        f"Driver_Install_Path_Param={ROOT}\nDriver_Install_For_All=no\nDriver_Install_Mode=normal\n"
-        "Driver_Install_Status=complete\n"
-    ),
-    f"{TOOLKIT}/aarch64-linux/ascend_toolkit_install.info": (
-        f"package_name=Ascend-cann-toolkit\nversion={CANN}\n"
-        "innerversion=V100R001C25SPC001B201\ncompatible_version=[V100R001C21],[V100R001C23]\n"
-        f"arch=aarch64\nos=linux\npath={TOOLKIT}\n"
-    ),
-}
-"""What the files of one released set say."""
 
 
 def source() -> RecordedSource:
