@@ -78,6 +78,27 @@ def test_an_unknown_command_names_the_nearest(run: Shell) -> None:
     ]
 
 
+FIRST_WORDS = sorted({name.split()[0] for name in COMMANDS if " " in name} - {*COMMANDS})
+
+
+@pytest.mark.parametrize("word", FIRST_WORDS)
+@pytest.mark.parametrize("more", [[], ["--help"], ["-h"]])
+def test_the_first_word_of_several_commands_names_them(
+    run: Shell, word: str, more: list[str]
+) -> None:
+    assert run(word, *more).code == 2
+    hint = run.err.splitlines()[-1].removeprefix("hint: One of: ")
+    assert hint.split(", ") == [name for name in COMMANDS if name.startswith(f"{word} ")]
+
+
+@pytest.mark.parametrize("word", FIRST_WORDS)
+def test_a_wrong_second_word_names_the_nearest_after_the_first(run: Shell, word: str) -> None:
+    meant = next(name for name in COMMANDS if name.startswith(f"{word} "))
+    assert run(f"{meant}x".split()[0], f"{meant}x".split()[1]).code == 2
+    assert f"There is no command '{meant}x'." in run.err
+    assert repr(meant) in run.err
+
+
 def test_an_unknown_option_names_the_nearest(run: Shell) -> None:
     assert run("models", "--teir", "core").code == 2
     assert run.err.splitlines() == [

@@ -105,9 +105,7 @@ class Commands(click.Group):
                 return name, self.get_command(ctx, name), args[count:]
         if ctx.resilient_parsing:
             return None, None, args[1:]
-        raise InvalidRequest(
-            f"There is no command {args[0]!r}.", hint=did_you_mean(args[0], COMMANDS)
-        )
+        raise _unknown(args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table under its headings; nothing is imported for it."""
@@ -135,6 +133,18 @@ class Commands(click.Group):
         except Exception as error:  # noqa: BLE001  (the boundary: everything is told, nothing lost)
             code = exit_code_of(problem(error), as_json="--json" in words, debug=debug)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _unknown(args: Sequence[str]) -> InvalidRequest:
+    """Where the first word begins commands of two words, these are what may be meant."""
+    own = [name for name in COMMANDS if name.startswith(f"{args[0]} ")]
+    words = [word for word in args[: 2 if own else 1] if not word.startswith("-")]
+    if own and len(words) == 1:
+        return InvalidRequest(f"{args[0]!r} needs a second word.", hint=f"One of: {', '.join(own)}")
+    name = " ".join(words)
+    return InvalidRequest(
+        f"There is no command {name!r}.", hint=did_you_mean(name, own or COMMANDS)
+    )
 
 
 @click.group(

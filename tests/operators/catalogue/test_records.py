@@ -65,15 +65,31 @@ def test_a_compressed_record_is_smaller(tmp_path):
         ('{"format": 99}', "is of format 99; this version of Jumar reads 1"),
         ("[]", "is of format None"),
         ("{", "no recorded catalogue"),
-        ('{"format": 1, "operatros": {}}', "operatros"),
+        ('{"format": 1, "operatros": {}}', "made_by: Field required"),
+        (
+            '{"format": 1, "made_by": "", "source": "", "versions": {}, "operators": {}, "use": 1}',
+            "use: Extra inputs are not permitted",
+        ),
         ("\x1f\x8b broken", "no recorded catalogue"),
     ],
 )
 def test_what_is_no_record_of_a_known_format_is_refused(tmp_path, content, words):
     path = tmp_path / "c.json"
     path.write_text(content, encoding="latin-1")
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInput, match=words) as refused:
         read(path)
+    assert len(refused.value.message.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_a_shipped_catalogue_knows_operators_or_functions(name):
+    known = opened([name])
+    assert known.operators or known.implementations
+
+
+def test_names_that_may_be_meant_are_no_empty_ones():
+    catalogue = opened(["torch_npu-2.13.0"])
+    assert "" not in str(catalogue.unknown("qqqqqqqq").hint).removeprefix("Valid: ").split(", ")
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path):

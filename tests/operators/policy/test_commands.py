@@ -110,10 +110,13 @@ def test_explain_takes_quarantine_by_shape_and_dtype(
     [
         (("explain", "aten::mn"), 2, "aten::mm"),
         (("explain", "aten::mm", "--shape", "2by8"), 2, "2x8"),
+        (("explain", "aten::mm", "--dtype", "bf61"), 2, "bf16"),
+        (("explain", "aten::mm", "--dtype", "float23"), 2, "float32"),
         (("explain", "aten::mm", "--assume", "cann"), 2, "NAME=VALUE"),
         (("explain", "aten::mm", "--device", "tpu"), 2, "npu"),
         (("convert", "none.yaml", "--to", "jumar"), 2, "cannot be read"),
         (("convert", "mine.yaml", "--to", "toml"), 2, "flag-gems"),
+        (("convert", "mine.yaml", "--to", "jumar", "--out", "none/here.yaml"), 4, "none/here.yaml"),
     ],
 )
 def test_a_wrong_request_is_refused_with_the_way_out(
@@ -122,6 +125,35 @@ def test_a_wrong_request_is_refused_with_the_way_out(
     done = run(*line, "--catalogue", "gems.json")
     assert done.exit_code == code
     assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("lint", "names.txt"),
+        ("lint", "mine.yaml"),
+        ("explain", "aten::mm"),
+        ("convert", "names.txt", "--to", "jumar"),
+    ],
+)
+def test_functions_alone_do_not_tell_what_they_are_of(
+    tmp_path: Path, line: tuple[str, ...]
+) -> None:
+    """Else a lint would pass over what it cannot see: overloads that stay on."""
+    file(tmp_path, "names.txt", "mm")
+    refused = run(*line, "--catalogue", "flag_gems-5.0.2")
+    assert refused.exit_code == 2
+    assert refused.stderr.endswith("hint: Add --catalogue live.\n")
+    assert run(*line, "--catalogue", "flag_gems-5.0.2", "--catalogue", "live").exit_code == 0
+
+
+def test_where_flag_gems_is_not_known_the_way_out_can_be_typed(tmp_path: Path) -> None:
+    file(tmp_path, "names.txt", "mm")
+    refused = run("lint", "names.txt", "--catalogue", "live")
+    assert refused.exit_code == 3
+    _, _, options = refused.stderr.splitlines()[-1].partition(": --")
+    done = run("lint", "names.txt", *f"--{options.rstrip('.')}".split())
+    assert "partial-cover" in done.stdout
 
 
 def test_convert_writes_the_file_and_tells_what_it_cannot_say(tmp_path: Path) -> None:

@@ -121,6 +121,23 @@ class TestListsOfFlagGems:
         ]
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("denny:\n  - {families: [mm], providers: flag_gems}", "deny"),
+        ("exlude: [mm]", "exclude"),
+        ("flagos_blacklists: [mm]", "flagos_blacklist"),
+    ],
+)
+def test_a_file_in_no_format_is_told_the_nearest_key_of_all_of_them(
+    tmp_path: Path, text: str, meant: str
+) -> None:
+    (finding,) = lint(file(tmp_path, "off.yaml", text), catalogue())
+    assert finding.code == "not-read"
+    assert finding.message.startswith("off.yaml:1: ")
+    assert repr(meant) in finding.message
+
+
 class TestYamlOfThePlugin:
     @pytest.mark.parametrize(
         ("text", "line", "code", "entry"),
@@ -128,7 +145,7 @@ class TestYamlOfThePlugin:
             ("prefer: vendor\nstrict: true", 2, "unread-key", "strict"),
             ("prefer: vendor\nper_op: {rms_norm: [vendor]}", 2, "unread-key", "per_op"),
             ("prefer: vendor\noot_whitelist: [rms_norm]", 2, "unread-key", "oot_whitelist"),
-            ("flagos_blacklists: [mm]", 1, "unknown-key", "flagos_blacklists"),
+            ("prefer: vendor\nflagos_blacklists: [mm]", 2, "unknown-key", "flagos_blacklists"),
             ("prefer: flaggems", 1, "unknown-key", "flaggems"),
             ("op_backends:\n  rms_norm: [vendor:Ascend, reference]", 2, "unknown-token",
              "vendor:Ascend"),

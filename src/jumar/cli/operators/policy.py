@@ -37,10 +37,9 @@ def lint(files: Sequence[Path], catalogues: Sequence[str], as_json: bool) -> int
     Reads Jumar's policies, vllm-plugin-FL's YAML, and FlagGems' lists: YAML, plain text, or Python
     that calls flag_gems.enable(unused=[...]).
     """
-    from jumar.operators.catalogue import opened
     from jumar.operators.policy.lint import lint as check
 
-    known = opened(catalogues)
+    known = _opened(catalogues)
     found = {path: check(path, known) for path in files}
     if as_json:
         from jumar.cli import show
@@ -78,12 +77,11 @@ def explain(
     as_json: bool,
 ) -> None:
     """Show which implementation computes an operator, and every line that had a say in it."""
-    from jumar.operators.catalogue import opened
     from jumar.operators.policy.explain import explain as decide
 
     decision = decide(
         operator,
-        opened(catalogues),
+        _opened(catalogues),
         device=device,
         shape=shape,
         dtype=dtype,
@@ -126,16 +124,34 @@ def convert(file: Path, to: Any, out: Path | None, catalogues: Sequence[str]) ->
 
     What that format cannot say stands in its comments, and on stderr.
     """
-    from jumar.operators.catalogue import opened
+    from jumar.contracts.errors import OutputFailed
     from jumar.operators.policy.convert import convert as converted
 
-    done = converted(file, opened(catalogues), to=to)
+    done = converted(file, _opened(catalogues), to=to)
     if out is None:
         click.echo(done.text, nl=False)
     else:
-        out.write_text(done.text, encoding="utf-8")
+        try:
+            out.write_text(done.text, encoding="utf-8")
+        except OSError as error:
+            raise OutputFailed(f"{out} cannot be written: {error.strerror}.") from error
     for one in done.lost:
         click.secho(f"not said in {to}: {one}", fg="yellow", err=True)
+
+
+def _opened(names: Sequence[str]) -> Catalogue:
+    """A catalogue that has operators: names of functions alone do not tell what they are of."""
+    from jumar.contracts.errors import InvalidInput
+    from jumar.operators.catalogue import opened
+
+    known = opened(names)
+    if not known.operators:
+        raise InvalidInput(
+            f"{', '.join(names)}: a catalogue of functions alone, without the operators.",
+            hint="Add --catalogue live.",
+            param="catalogue",
+        )
+    return known
 
 
 def _versions(catalogue: Catalogue) -> str:

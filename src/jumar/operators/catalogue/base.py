@@ -234,7 +234,9 @@ class Catalogue:
 
     def _names(self, provider: str | None) -> set[str]:
         functions = {
-            one.function for one in self.implementations if provider in (None, one.provider)
+            one.function
+            for one in self.implementations
+            if one.function and provider in (None, one.provider)
         }
         if provider is not None:
             return functions

@@ -35,6 +35,9 @@ from jumar.operators.catalogue.base import (
 
 FORMAT = 1
 SHIPPED = Path(__file__).parent / "recorded"
+CALLS = Path(__file__).parent / "calls"
+"""Records of what torch's operators call, and of nothing else: no catalogues of their own."""
+
 HERE = "live"
 GZIP = b"\x1f\x8b"
 
@@ -109,11 +112,16 @@ def read(path: str | Path) -> Catalogue:
     try:
         return _catalogue(_File.model_validate(plain))
     except ValidationError as error:
-        raise _unreadable(path, error) from error
+        raise _unreadable(path, _first(error)) from error
 
 
-def _unreadable(path: str | Path, error: Exception) -> InvalidInput:
-    return InvalidInput(f"{path} is no recorded catalogue: {error}", param="catalogue")
+def _unreadable(path: str | Path, why: object) -> InvalidInput:
+    return InvalidInput(f"{path} is no recorded catalogue: {why}", param="catalogue")
+
+
+def _first(invalid: ValidationError) -> str:
+    found = invalid.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
 
 
 def shipped() -> dict[str, Path]:

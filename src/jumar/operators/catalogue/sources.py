@@ -10,7 +10,7 @@ from pathlib import Path
 from jumar.contracts.errors import InvalidValue, did_you_mean
 from jumar.operators.catalogue import flag_gems, torch_names, torch_npu, vllm
 from jumar.operators.catalogue.base import Catalogue, Reentry, merged
-from jumar.operators.catalogue.record import read, shipped
+from jumar.operators.catalogue.record import CALLS, read
 
 PACKAGES: dict[str, Callable[[Path, str | None], Catalogue]] = {
     flag_gems.NAME: flag_gems.read,
@@ -44,8 +44,8 @@ def live(packages: Iterable[Path] = ()) -> Catalogue:
 
 def _known_calls(torch: str) -> Mapping[str, tuple[Reentry, ...] | None]:
     """What was recorded of calls between the operators of just this version of torch."""
-    path = shipped().get(f"torch-{torch.partition('+')[0]}")
-    return read(path).reentries if path is not None else {}
+    path = CALLS / f"torch-{torch.partition('+')[0]}.json"
+    return read(path).reentries if path.is_file() else {}
 
 
 def _installed(name: str) -> Path | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from jumar.contracts.errors import DeviceUnavailable, InvalidValue
+from jumar.contracts.errors import DeviceUnavailable, InvalidValue, did_you_mean
 from jumar.operators.policy.decide import Decision, Decisions, resolve
 from jumar.operators.policy.files import effective
 from jumar.operators.policy.layers import with_layers
@@ -32,16 +32,15 @@ def explain(
     fingerprint; with it the device need not be here.
 
     Raises:
-        InvalidValue: an operator, a device or a shape that cannot be.
+        InvalidValue: an operator, a device, a shape or a dtype that cannot be.
         OperatorUnavailable: nothing is left; says why.
     """
     from jumar.evidence import shape_class
 
-    decisions = in_force(device, catalogue, assumed=assumed)
     classes = "*" if shape is None else shape_class(_shapes(shape))
-    return decisions.decide(
-        operator, shape_class=classes, dtype=DTYPES.get(dtype or "*", dtype or "*")
-    )
+    named = "*" if dtype is None else _dtype(dtype)
+    decisions = in_force(device, catalogue, assumed=assumed)
+    return decisions.decide(operator, shape_class=classes, dtype=named)
 
 
 def in_force(
@@ -74,6 +73,20 @@ def in_force(
     rules = quarantine(Store(), fingerprint)
     known = with_layers(catalogue, usable_only=True)
     return resolve(effective(accelerator.kind), known, fingerprint, rules)
+
+
+def _dtype(name: str) -> str:
+    import torch
+
+    known = {
+        text for text, value in vars(torch).items()
+        if isinstance(value, torch.dtype) and text == str(value).removeprefix("torch.")
+    }  # fmt: skip
+    full = DTYPES.get(name, name)
+    if full not in known:
+        hint = did_you_mean(name, {*DTYPES, *known})
+        raise InvalidValue(f"There is no dtype {name!r}.", hint=hint, param="dtype")
+    return full
 
 
 def _shapes(text: str) -> list[list[int]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jumar.contracts.errors import DependencyMissing, InvalidRequest
+from jumar.operators.catalogue.record import shipped
 from jumar.operators.policy.base import Layer
 from jumar.operators.policy.layers import with_layers
 from jumar.operators.policy.lint import configs, names, policies
@@ -37,10 +38,14 @@ def lint(path: Path, catalogue: Catalogue) -> list[Finding]:
     if not isinstance(found, Layer) and not catalogue.functions(names.PROVIDER):
         raise DependencyMissing(
             f"{path.name} lists FlagGems' names, and this catalogue knows nothing of FlagGems.",
-            hint="Install it, or name a recorded catalogue: --catalogue FILE",
+            hint=f"Add one that does: --catalogue live --catalogue {_recorded()}",
         )
     known = with_layers(catalogue, usable_only=False)
     return sorted(_check(found, known), key=lambda one: (one.line, one.code))
+
+
+def _recorded() -> str:
+    return next(name for name in sorted(shipped(), reverse=True) if name.startswith(names.PROVIDER))
 
 
 def _check(found: Layer | Config | Sequence[Listing], catalogue: Catalogue) -> Iterator[Finding]:

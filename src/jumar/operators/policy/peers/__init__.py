@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from jumar.contracts.errors import InvalidInput, did_you_mean
 from jumar.operators.policy.base import Layer
 from jumar.operators.policy.files import TOP, layer
-from jumar.operators.policy.located import read
+from jumar.operators.policy.located import line_of, read
 from jumar.operators.policy.peers import flag_gems, vllm_plugin_fl
 from jumar.operators.policy.peers.flag_gems import Listing
 from jumar.operators.policy.peers.vllm_plugin_fl import Config
@@ -33,4 +34,12 @@ def open_file(path: Path) -> Layer | Config | tuple[Listing, ...]:
         return flag_gems.from_mapping(data, path.name)
     if any(key in TOP and key != "strict" for key in data) or set(data) <= {"strict"}:
         return layer(data, path.name)
+    known = {*TOP, *flag_gems.KEYS, *vllm_plugin_fl.facts().keys}
+    if not known.intersection(data):
+        first = next(iter(data))
+        raise InvalidInput(
+            f"{path.name}:{line_of(first)}: no list or policy that is known here has a key"
+            f" {str(first)!r}.",
+            hint=did_you_mean(str(first), known),
+        )
     return vllm_plugin_fl.config(data, path.name)

@@ -44,6 +44,11 @@ class Facts:
         return (*self.flagos_layers, *self.other_layers)
 
     @property
+    def keys(self) -> frozenset[str]:
+        """What may stand at the top of the file, read or not."""
+        return self.read | frozenset(self.unread)
+
+    @property
     def every_token(self) -> tuple[str, ...]:
         """All tokens of an order but `impl:ID`, which names one registration."""
         return (*self.tokens, *(f"vendor:{vendor}" for vendor in self.vendors))
