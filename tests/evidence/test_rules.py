@@ -46,6 +46,30 @@ def test_the_newest_word_counts_in_whatever_order_records_are_read(order):
         assert bool(quarantine(shuffled, HERE).rules) == (order[-1] != "correct")
 
 
+@pytest.mark.parametrize("verdict", [kind for kind in KINDS if kind not in BAD])
+def test_of_what_is_no_defect_only_correct_ends_a_rule(verdict):
+    rules = quarantine([found("wrong"), found(verdict, at=2.0)], HERE).rules
+    assert bool(rules) == (verdict != "correct")
+
+
+@pytest.mark.parametrize("name", ["python", "transformers", "diffusers", "onnxruntime", "numpy"])
+def test_a_library_that_computes_no_operator_ends_no_rule(name):
+    then = found("wrong", fingerprint={**HERE, name: "1.0"})
+    for now in (HERE, {**HERE, name: "2.0"}):
+        assert quarantine([then], now).rules == (then,)
+        assert quarantine([then, found("correct", at=2.0, fingerprint=now)], HERE).rules == ()
+
+
+@given(st.sampled_from(["chip", "driver", "cann", "torch", "torch_npu", "triton-ascend", "new"]))
+def test_everything_else_does(name):
+    rules = quarantine([found("wrong", fingerprint={**HERE, name: "1"})], {**HERE, name: "2"})
+    assert (rules.rules, rules.expired[0].changed) == ((), {name: ("1", "2")})
+
+
+def test_what_was_lifted_before_the_change_is_not_listed_as_expired():
+    assert quarantine([found("wrong"), found("correct", at=2.0)], NEWER).expired == ()
+
+
 def test_another_fingerprint_ends_a_rule_and_says_what_changed():
     rules = quarantine([found("wrong")], NEWER)
     assert rules.rules == ()

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from jumar.evidence.records import Evidence, Subject
 
+UNRELATED = frozenset({"python", "transformers", "diffusers", "onnxruntime", "numpy"})
+"""Entries of a fingerprint that no kernel depends on: another version of these ends no rule."""
+
 
 @dataclass(frozen=True)
 class Expired:
@@ -38,19 +41,29 @@ class Quarantine:
 
 
 def quarantine(records: Iterable[Evidence], fingerprint: Mapping[str, str]) -> Quarantine:
-    """The rules that `records` make on a machine with this fingerprint.
+    """The rules that `records` make on a machine with this fingerprint, but for what is UNRELATED.
 
-    The newest record of a subject and fingerprint counts: a later "correct" lifts a rule. A bad one
-    from another fingerprint of the same device class is listed as expired.
+    The newest record of a subject and fingerprint counts: a later "correct" lifts a rule, what is
+    neither that nor a defect says nothing. A bad one from another fingerprint of the same device
+    class is listed as expired.
     """
-    here, elsewhere = dict(fingerprint), []
-    newest: dict[Subject, Evidence] = {}
-    for record in sorted(records, key=lambda one: one.at):
-        if record.fingerprint == here:
-            newest[record.subject] = record
-        elif record.bad and record.fingerprint.get("device_class") == here.get("device_class"):
-            elsewhere.append(Expired(record, _changed(record.fingerprint, here)))
-    return Quarantine(tuple(one for one in newest.values() if one.bad), tuple(elsewhere))
+    here = _deciding(fingerprint)
+    newest: dict[tuple[Subject, frozenset[tuple[str, str]]], Evidence] = {}
+    telling = (one for one in records if one.bad or one.verdict == "correct")
+    for record in sorted(telling, key=lambda one: one.at):
+        newest[record.subject, frozenset(_deciding(record.fingerprint).items())] = record
+    rules, expired = [], []
+    for record in newest.values():
+        there = _deciding(record.fingerprint)
+        if record.bad and there == here:
+            rules.append(record)
+        elif record.bad and there.get("device_class") == here.get("device_class"):
+            expired.append(Expired(record, _changed(there, here)))
+    return Quarantine(tuple(rules), tuple(expired))
+
+
+def _deciding(fingerprint: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in fingerprint.items() if name not in UNRELATED}
 
 
 def _changed(
