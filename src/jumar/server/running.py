@@ -88,3 +88,7 @@ def log_to_stderr(level: str) -> None:
     access.handlers, access.propagate = [plain], False
     access.setLevel(logging.INFO)
     logging.getLogger("jumar").setLevel(level.upper())
+    # uvicorn 0.54 logs an error for a WebSocket that is refused with a status, which is no fault.
+    logging.getLogger("uvicorn.error").addFilter(
+        lambda record: "without completing handshake" not in record.getMessage()
+    )

@@ -55,7 +55,7 @@ def _carry_format(one: Asked[SpeechBody]) -> bool:
 
 def _samples(sound: Artifact) -> bytes:
     try:
-        with wave.open(sound.path) as file:
+        with wave.open(sound.path, "rb") as file:
             return file.readframes(file.getnframes())
     except (wave.Error, EOFError) as error:
         raise InvalidModelOutput(f"{Path(sound.path).name} is no WAV file.") from error

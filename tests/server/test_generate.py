@@ -1,0 +1,210 @@
+"""POST /v1/generate: what a caller gets, and what he is refused with."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.support.serving import Running, serving
+
+from jumar.contracts.results import GenerateResult
+
+ENVELOPE = {"code", "message", "type", "param", "hint"}
+
+
+def error(response: httpx.Response) -> dict[str, Any]:
+    found: dict[str, Any] = response.json()["error"]
+    assert set(found) == ENVELOPE
+    return found
+
+
+def test_a_result_comes_with_links_to_its_artifacts(server: Running) -> None:
+    response = server.ask("one and two")
+    assert response.status_code == 200
+    result = GenerateResult.model_validate(response.json())
+    contents = [server.client.get(artifact.path).content for artifact in result.outputs]
+    assert contents == [b"one and two/0", b"one and two/1"]
+    assert result.metadata.parity is not None
+    assert result.metadata.parity.status == "unverified"
+    assert (result.metadata.queue_wait_ms or -1) >= 0
+
+
+def test_no_path_of_the_server_is_in_an_answer(server: Running) -> None:
+    assert str(server.desk.settings.data) not in server.ask().text
+
+
+def test_artifacts_come_in_the_body_where_that_is_asked_for(server: Running) -> None:
+    (artifact,) = server.ask("hello", transport="inline_bytes").json()["outputs"]
+    assert artifact["transport"] == "inline_bytes"
+    assert base64.b64decode(artifact["data_b64"]) == b"hello/0"
+
+
+def test_an_artifact_has_its_type_its_tag_and_ranges(server: Running) -> None:
+    (artifact,) = server.ask("hello").json()["outputs"]
+    whole = server.client.get(artifact["path"])
+    assert whole.headers["content-type"] == "audio/wav"
+    assert whole.headers["etag"] == f'"{artifact["sha256"]}"'
+    part = server.client.get(artifact["path"], headers={"Range": "bytes=1-3"})
+    assert (part.status_code, part.content) == (206, b"ell")
+    assert part.headers["content-range"] == "bytes 1-3/7"
+
+
+@pytest.mark.parametrize("digest", ["0" * 64, "jobs", "..%2F..%2Fjobs"])
+def test_what_is_no_artifact_is_not_found(server: Running, digest: str) -> None:
+    response = server.client.get(f"/v1/artifacts/{digest}")
+    assert (response.status_code, error(response)["code"]) == (404, "not_found")
+
+
+def test_a_failed_run_is_an_error_with_its_report_beside_it(server: Running) -> None:
+    response = server.ask("fail")
+    assert response.status_code == 500
+    assert error(response)["code"] == "run_failed"
+    report = response.json()["metadata"]
+    assert report["error_detail"]["cause"] == (
+        "RuntimeError: aclnnSomething failed, error code is 561002"
+    )
+    assert response.json()["outputs"] == []
+
+
+def test_a_deadline_travels_with_the_request(server: Running) -> None:
+    response = server.ask("slow", deadline_ms=100)
+    assert (response.status_code, error(response)["code"]) == (504, "deadline_exceeded")
+
+
+REFUSED = [
+    (b"{oops", 400, "invalid_request", None),
+    (b"[1]", 400, "invalid_request", None),
+    (b'{"model": NaN}', 400, "invalid_request", None),
+    (b"\xff\xfe", 400, "invalid_request", None),
+    (b"{}", 400, "invalid_request", "model"),
+    (b'{"model": 7}', 400, "invalid_request", "model"),
+    (b'{"model": "toy", "imputs": {}}', 400, "unknown_key", "imputs"),
+    (b'{"model": "toy", "deadline_ms": 0}', 400, "invalid_request", "deadline_ms"),
+    (b'{"model": "toi", "inputs": {"prompt": "a"}}', 404, "model_not_found", "model"),
+    (b'{"model": "toy", "inputs": {"promt": "a"}}', 400, "unknown_key", "inputs.promt"),
+    (b'{"model": "toy", "inputs": {}}', 400, "invalid_input", "inputs.prompt"),
+    (
+        b'{"model": "toy", "inputs": {"prompt": "unreadable"}}',
+        400, "invalid_input", "inputs.prompt",
+    ),
+    (
+        b'{"model": "toy", "inputs": {"prompt": "a"}, "config": {"speed": 99}}',
+        400, "invalid_value", "config.speed",
+    ),
+    (
+        b'{"model": "toy", "task": "text2image", "inputs": {"prompt": "a"}}',
+        422, "unsupported_surface", "task",
+    ),
+    (
+        b'{"model": "toy", "inputs": {"prompt": "a"}, "backend": "npu:3"}',
+        400, "invalid_value", "backend",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "status", "code", "param"), REFUSED)
+def test_a_wrong_request_is_refused_in_the_one_envelope(
+    server: Running, body: bytes, status: int, code: str, param: str | None
+) -> None:
+    response = server.client.post("/v1/generate", content=body)
+    found = error(response)
+    assert (response.status_code, found["code"], found["param"]) == (status, code, param)
+    assert found["type"] == "invalid_request_error"
+
+
+THE_OPERATORS = [
+    ("toy", {"prompt": "a"}, {"output_dir": "/tmp/elsewhere"}),
+    ("toy", {"prompt": "a", "model_path": "/tmp/weights"}, {}),
+    ("vllm-omni-speech", {"prompt": "a"}, {"server_url": "http://169.254.169.254/"}),
+    ("vllm-omni-speech", {"prompt": "a"}, {"api_key": "secret"}),
+    ("whisper-tiny.en", {"audio": "/etc/passwd"}, {}),
+    ("whisper-tiny.en", {"audio": "../../etc/passwd"}, {}),
+    ("whisper-tiny.en", {"audio": "http://169.254.169.254/latest"}, {}),
+    ("whisper-tiny.en", {"audio": "file:///etc/passwd"}, {}),
+]
+
+
+@pytest.mark.parametrize(("model", "inputs", "config"), THE_OPERATORS)
+def test_what_is_the_operators_no_caller_may_name(
+    server: Running, model: str, inputs: dict[str, Any], config: dict[str, Any]
+) -> None:
+    body = {"model": model, "inputs": inputs, "config": config}
+    response = server.client.post("/v1/generate", json=body)
+    assert (response.status_code, error(response)["code"]) == (403, "not_permitted")
+
+
+def test_nothing_is_told_of_files_that_may_not_be_named(server: Running) -> None:
+    said = [
+        server.client.post(
+            "/v1/generate", json={"model": "whisper-tiny.en", "inputs": {"audio": file}}
+        )
+        for file in ("/etc/passwd", "/etc/no-such-file")
+    ]
+    assert said[0].json() == said[1].json()
+
+
+def test_weights_added_by_a_caller_are_refused_unless_the_folder_is_allowed(
+    server: Running,
+) -> None:
+    response = server.ask(adapters=[{"kind": "lora", "path": "/etc/passwd"}])
+    assert (response.status_code, error(response)["param"]) == (403, "adapters.0.path")
+
+
+def test_a_file_under_an_allowed_folder_is_read_and_no_link_leads_out(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "noise.wav").write_bytes(b"no sound at all")
+    (inside / "out.wav").symlink_to("/etc/passwd")
+    with serving(tmp_path / "data", allow_roots=(inside,)) as server:
+        body = {"model": "whisper-tiny.en", "inputs": {"audio": str(inside / "noise.wav")}}
+        read = server.client.post("/v1/generate", json=body)
+        assert error(read)["code"] == "invalid_input"
+        body["inputs"] = {"audio": str(inside / "out.wav")}
+        assert server.client.post("/v1/generate", json=body).status_code == 403
+
+
+UPLOADS = {
+    "base64": {"json": {
+        "model": "whisper-tiny.en", "inputs": {"audio": "data:audio/wav;base64,bm8gc291bmQ="}}},
+    "multipart": {
+        "data": {"request": json.dumps({"model": "whisper-tiny.en"})},
+        "files": {"audio": ("noise.wav", b"no sound", "audio/wav")}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", UPLOADS)
+def test_an_upload_is_read_named_upload_and_gone_afterwards(server: Running, how: str) -> None:
+    response = server.client.post("/v1/generate", **UPLOADS[how])  # type: ignore[arg-type]
+    assert response.status_code == 400
+    assert error(response)["message"].startswith("upload")
+    assert list((server.desk.settings.data / "uploads").iterdir()) == []
+
+
+def test_base64_that_is_none_is_told_so(server: Running) -> None:
+    body = {"model": "whisper-tiny.en", "inputs": {"audio": "data:audio/wav;base64,%%%"}}
+    found = error(server.client.post("/v1/generate", json=body))
+    assert (found["code"], found["param"]) == ("invalid_input", "inputs.audio")
+
+
+def test_a_preset_is_applied_as_everywhere(server: Running) -> None:
+    """The peer takes `preset` over HTTP and drops it."""
+    origins = server.ask(config={"preset": "fast"}).json()["metadata"]["config_origins"]
+    assert origins["preset"] == "caller"
+    assert server.ask(config={"preset": "no-such"}).status_code == 400
+
+
+def test_an_unknown_path_or_method_has_the_envelope_too(server: Running) -> None:
+    assert error(server.client.get("/nothing"))["code"] == "not_found"
+    response = server.client.put("/v1/jobs")
+    assert (response.status_code, error(response)["code"]) == (405, "invalid_request")
+
+
+def test_aliases_of_the_operator_stand_for_models(tmp_path: Path) -> None:
+    with serving(tmp_path, "toy", aliases={"tts-1": "toy"}) as server:
+        body = {"model": "tts-1", "inputs": {"prompt": "a"}}
+        answer = server.client.post("/v1/generate", json=body)
+        assert answer.json()["metadata"]["model"] == "toy"

@@ -1,0 +1,105 @@
+"""`jumar serve` as an operator runs it: started, stopped, killed, started again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from tests.isolate.conftest import children_of, eventually, is_alive
+from tests.support.serving import Process
+
+from jumar.cli.app import jumar
+
+Serve = Callable[..., Process]
+
+
+@pytest.fixture
+def serve(site: Path, tmp_path: Path) -> Iterator[Serve]:
+    """Starts servers that share a data folder."""
+    started: list[Process] = []
+
+    def one(*line: str) -> Process:
+        started.append(Process(site, tmp_path / "data", *line, "--device", "cpu"))
+        return started[-1]
+
+    yield one
+    for process in started:
+        process.close()
+
+
+def submit(server: Process, prompt: str) -> str:
+    body = {"model": "toy", "inputs": {"prompt": prompt}, "async_run": True}
+    return str(server.client.post("/v1/generate", json=body).json()["id"])
+
+
+def job(server: Process, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = server.client.get(f"/v1/jobs/{name}").json()
+    return found
+
+
+def descendants(process: int) -> list[int]:
+    return [one for child in children_of(process) for one in (child, *descendants(child))]
+
+
+def test_sigterm_lets_running_work_end_and_leaves_nothing_behind(serve: Serve) -> None:
+    server = serve("toy")
+    answers: list[Any] = []
+    body = {"model": "toy", "inputs": {"prompt": "slow"}, "deadline_ms": 1500}
+    caller = threading.Thread(
+        target=lambda: answers.append(server.client.post("/v1/generate", json=body))
+    )
+    caller.start()
+    busy = {'jumar_requests_pending{model="toy"} 1.0', 'jumar_queue_depth{model="toy"} 0.0'}
+    assert eventually(lambda: busy <= set(server.client.get("/metrics").text.splitlines()))
+    children = descendants(server.pid)
+    assert len(children) >= 3, "zygote, guard, worker"
+    server.send(signal.SIGTERM)
+    assert server.wait() == 0
+    caller.join(60)
+    assert answers[0].json()["error"]["code"] == "deadline_exceeded", (
+        "its own end, not the server's"
+    )
+    assert not any(is_alive(child) for child in children)
+
+
+def test_jobs_survive_a_server_that_is_killed(serve: Serve) -> None:
+    server = serve("toy")
+    running, waiting = submit(server, "slow"), submit(server, "hello")
+    assert eventually(lambda: job(server, running)["progress"] is not None)
+    children = descendants(server.pid)
+    server.send(signal.SIGKILL)
+    server.wait()
+    assert eventually(lambda: not any(is_alive(child) for child in children))
+
+    again = serve("toy")
+    lost = job(again, running)
+    assert (lost["state"], lost["error_detail"]["code"]) == ("failed", "run_failed")
+    assert lost["error"] == "The server ended while the job ran."
+    assert eventually(lambda: job(again, waiting)["state"] == "succeeded")
+    told = again.client.get(f"/v1/jobs/{running}/events").text.splitlines()
+    data = [line.removeprefix("data: ") for line in told if line.startswith("data: ")]
+    assert json.loads(data[-1])["state"] == "failed"
+
+
+REFUSED = [
+    (["toi"], 2, "Unknown model 'toi'"),
+    (["toy", "hibari", "--pipeline-cache-size", "1"], 2, "2 models are named"),
+    (["--host", "0.0.0.0"], 2, "every machine that reaches it"),
+    (["--api-key-file", "/no/such/file"], 2, "Cannot read the API keys"),
+    (["--model-aliases", "/no/such/file"], 2, "Cannot read the aliases"),
+]
+
+
+@pytest.mark.parametrize(("line", "code", "said"), REFUSED, ids=lambda value: str(value)[:40])
+def test_what_cannot_be_served_is_said_before_anything_listens(
+    toys: None, tmp_path: Path, line: list[str], code: int, said: str
+) -> None:
+    done = CliRunner().invoke(jumar, ["serve", *line, "--data-dir", str(tmp_path)])
+    assert done.exit_code == code, done.output
+    assert said in done.output
