@@ -72,10 +72,22 @@ def test_a_half_written_file_is_nobodys_business(tmp_path):
     assert list(Store(tmp_path)) == []
 
 
-def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
+@pytest.mark.parametrize("use", [Store.ready, lambda store: store.add(evidence())])
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path, use):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputFailed, match="cannot be written"):
-        Store(tmp_path / "file").add(evidence())
+        use(Store(tmp_path / "file"))
+
+
+def test_a_store_that_is_ready_is_empty_still(tmp_path):
+    store = Store(tmp_path / "new").ready()
+    assert list(store.folder.iterdir()) == []
+    store.add(evidence())
+
+
+def test_a_folder_in_the_users_home_may_be_written_short(monkeypatch):
+    monkeypatch.setenv("JUMAR_EVIDENCE", "~/found")
+    assert "~" not in os.fspath(Store().folder)
 
 
 def test_the_environment_names_the_folder(tmp_path, monkeypatch):

@@ -25,6 +25,7 @@ from jumar.lab.golden import (
     verify,
     write,
 )
+from jumar.lab.golden.files import read_requests
 from jumar.parity import Answer
 
 CPU = Key("cpu", "fp32", "some CPU")
@@ -115,8 +116,9 @@ def test_company_that_changes_an_answer_is_found_without_any_reference(broken: R
 def test_short_requests_alone_find_neither() -> None:
     """Why a set has to cover more: two short texts, as the peers ask, pass with a broken model."""
     whole = with_reference()
-    short = [one for one in whole.requests if one.name in ("short", "other")]
-    few = replace(whole, requests=tuple(short))
+    short = tuple(one for one in whole.requests if one.name in ("short", "other"))
+    asked = replace(golden(), requests=short)
+    few = replace(asked, references=(record(asked, CPU, asker(right), made_on={}),))
     for broken in (ignores_padding, ignores_the_window):
         assert verify(few, CPU, asker(broken), made_on={}).status == "matched"
     assert covered(few) == ["short"]
@@ -177,6 +179,16 @@ def test_a_missing_answer_and_one_too_many_are_findings() -> None:
     said = {sentence(one) for one in outcome.findings}
     assert "batched, vector.1: missing" in said
     assert "short, vector.9: not in the reference" in said
+    assert outcome.status == "failed"
+
+
+def test_a_request_that_was_recorded_and_is_gone_is_a_finding() -> None:
+    """Else who takes out the request that fails has a set that matches."""
+    known = with_reference()
+    fewer = replace(known, requests=known.requests[1:])
+    outcome = verify(fewer, CPU, asker(right), made_on={})
+    gone = [one for one in outcome.findings if one.request == known.requests[0].name]
+    assert [one.reason for one in gone] == ["recorded, but the set has no such request"]
     assert outcome.status == "failed"
 
 
@@ -258,6 +270,38 @@ def test_numbers_that_are_not_those_recorded_are_refused(tmp_path: Path) -> None
     numbers.write_bytes(numbers.read_bytes()[:-1] + b"\x01")
     with pytest.raises(InvalidInput, match="not the file that was recorded"):
         read(tmp_path)
+
+
+ONE = "{name: short, inputs: {texts: [a]}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "holds no requests"),
+        ("[]", "holds no requests"),
+        ("{a: 1}", "holds no requests"),
+        ("- {name: short}", "holds no requests"),
+        ("- {name: [", "holds no requests"),
+        ("\x00", "holds no requests"),
+        (f"[{ONE}, {ONE}]", "two requests named 'short'"),
+        ("- {name: short, inputs: {texts: [a]}, cover: [short]}", "'covers'"),
+    ],
+)
+def test_requests_of_ones_own_that_do_not_say_what_to_ask_are_refused(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    with pytest.raises(InvalidRequest) as refused:
+        read_requests(file)
+    assert words in f"{refused.value.message} {refused.value.hint}"
+
+
+def test_requests_of_ones_own_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"- {ONE}")
+    assert read_requests(file) == (Request("short", {"texts": ["a"]}),)
 
 
 @pytest.mark.parametrize("text", ["", "format: 2", "- a", "format: 1\nmodel: m", "{", "\x00"])

@@ -60,7 +60,7 @@ def command(
     store = Store()
     options: dict[str, Any] = {"every": every, "repeat": repeat}
     if not no_save:
-        options["reproducers"] = store.folder / "inputs"
+        options["reproducers"] = store.ready().folder / "inputs"
     with Zygote(PRELOAD) as zygote:
         found = judged(
             answering, [here], device, zygote, loading=LOADING, silence=silence, options=options

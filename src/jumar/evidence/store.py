@@ -15,7 +15,7 @@ from jumar.evidence.records import Evidence
 def default_folder() -> Path:
     """`JUMAR_EVIDENCE`, else `evidence` in the user's data folder."""
     if named := os.environ.get("JUMAR_EVIDENCE"):
-        return Path(named)
+        return Path(named).expanduser()
     from platformdirs import user_data_path
 
     return user_data_path("jumar") / "evidence"
@@ -32,6 +32,17 @@ class Store:
     def __init__(self, folder: str | Path | None = None) -> None:
         self.folder = Path(folder) if folder is not None else default_folder()
 
+    def ready(self) -> Store:
+        """The store itself, once it is seen that records can be added: before hours of work."""
+        probe = self.folder / f".probe.{os.getpid()}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return self
+
     def add(self, evidence: Evidence) -> Path:
         """Write a record; the same one twice is written once. Gives its path."""
         path = self.folder / f"{evidence.id}.json"
@@ -41,8 +52,11 @@ class Store:
             fresh.write_text(evidence.model_dump_json(indent=1) + "\n", encoding="utf-8")
             fresh.replace(path)
         except OSError as error:
-            raise OutputFailed(f"Evidence cannot be written to {self.folder}: {error}") from error
+            raise self._unwritable(error) from error
         return path
+
+    def _unwritable(self, error: OSError) -> OutputFailed:
+        return OutputFailed(f"Evidence cannot be written to {self.folder}: {error}")
 
     def __iter__(self) -> Iterator[Evidence]:
         """All records, oldest first."""

@@ -105,6 +105,7 @@ def _model(ctx: click.Context, options: dict[str, Any], as_json: bool) -> int:
     from jumar.lab.trials import Checked
 
     request = model.plain(request_of(ctx))
+    store = Store(options["evidence"]).ready()
     with model.trials(request, work_limit=options["time_limit"]) as trials:
         discovered = trials.discovered()
         with Checked(trials, discovered.overrides, discovered.preparing) as check:
@@ -120,7 +121,6 @@ def _model(ctx: click.Context, options: dict[str, Any], as_json: bool) -> int:
             found, known, device=trials.device, fingerprint=model.fingerprint(trials.device)
         )
     held = quarantine(Store(), model.fingerprint(trials.device)).subjects()
-    store = Store(options["evidence"])
     for record in records:
         store.add(record)
     conclusion = shown.conclusion_of(found)

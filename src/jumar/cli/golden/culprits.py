@@ -39,7 +39,7 @@ def culprits(
             config={**shown.config, **config, "compile": "off"},
         )
     )
-    store = Store()
+    store = Store().ready()
     with Zygote(PRELOAD) as zygote:
         found = judged(
             answering,

@@ -8,9 +8,9 @@ outcome.status                                              # matched, failed, u
 from __future__ import annotations
 
 from jumar.lab.golden.base import Ask, Finding, Golden, Key, Outcome, Reference, Request
+from jumar.lab.golden.checks import covered, record, sentence, verify
 from jumar.lab.golden.files import read, write
 from jumar.lab.golden.sets import Facts, usual_requests
-from jumar.lab.golden.checks import covered, record, sentence, verify
 
 __all__ = [
     "Ask",

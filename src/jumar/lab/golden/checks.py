@@ -51,6 +51,7 @@ def verify(
             checked += len(wanted or ())
             findings += _reference(request, first, wanted, key)
         progress(number + 1, len(golden.requests))
+    findings += _left(golden, reference)
     if reference is not None and not checked:
         findings.append(Finding("*", "*", "reference", "the reference has no answer: none checked"))
     return Outcome(
@@ -123,6 +124,14 @@ def _reference(
             yield Finding(request.name, name, "reference", what)
         elif off := apart(wanted[name], told[name], rounding=key.rounding):
             yield Finding(request.name, name, "reference", off.reason)
+
+
+def _left(golden: Golden, reference: Reference | None) -> Iterator[Finding]:
+    """What was recorded, and is not asked any more."""
+    asked = {request.name for request in golden.requests}
+    for name in reference.answers if reference is not None else ():
+        if name not in asked:
+            yield Finding(name, "*", "reference", "recorded, but the set has no such request")
 
 
 def _alike(

@@ -11,10 +11,11 @@ import hashlib
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from jumar.contracts.errors import InvalidInput, OutputFailed
+from jumar.contracts.errors import InvalidInput, OutputFailed, UnknownKey, did_you_mean
 from jumar.lab.golden.base import Answers, Golden, Key, Reference, Request
 from jumar.parity.answers import Answer
 
@@ -79,23 +80,34 @@ def read_requests(path: str | Path) -> tuple[Request, ...]:
     `file:NAME` is a file beside it.
 
     Raises:
-        InvalidInput: the file cannot be read, or holds no requests.
+        InvalidInput: the file cannot be read, holds no requests, or two of one name.
+        UnknownKey: a request has a key that means nothing.
     """
     import yaml
 
     file = Path(path)
+    hint = "A YAML list: - {name: short, inputs: {texts: [a]}, covers: [short]}"
     try:
         raw = yaml.safe_load(file.read_text(encoding="utf-8"))
-        return tuple(_request(one, file.parent) for one in raw)
-    except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidInput(
-            f"{file} holds no requests: {type(error).__name__}: {error}",
-            hint="A YAML list: - {name: short, inputs: {texts: [a]}, covers: [short]}",
-            param="requests",
-        ) from error
+        found = tuple(_request(one, file.parent) for one in raw)
+    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
+        message = f"{file} holds no requests: {type(error).__name__}: {error}"
+        raise InvalidInput(message, hint=hint, param="requests") from error
+    if not found:
+        raise InvalidInput(f"{file} holds no requests.", hint=hint, param="requests")
+    names = [one.name for one in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInput(f"{file} has two requests named {name!r}.", param="requests")
+    return found
 
 
 def _request(raw: Mapping[str, Any], home: Path) -> Request:
+    known = [field.name for field in fields(Request)]
+    for key in raw.keys():  # noqa: SIM118  (what is no mapping is refused)
+        if key not in known:
+            hint = did_you_mean(str(key), known)
+            raise UnknownKey(f"A golden request has no key {key!r}.", hint=hint, param=str(key))
     inputs = {
         key: str(home.resolve() / value.removeprefix("file:")) if _is_file(value) else value
         for key, value in raw["inputs"].items()
