@@ -40,7 +40,9 @@ class Forwarder:
 
     def __init__(self, upstreams: Upstreams) -> None:
         self.upstreams = upstreams
-        self._clients: dict[Service, Client] = {}
+        self._clients = {
+            one.service: Client(one.service, log.warning, refused) for one in upstreams
+        }
 
     def upstream(self, name: str, surface: Surface) -> Upstream | None:
         """Who answers for a model on this surface; None: this server itself."""
@@ -51,9 +53,7 @@ class Forwarder:
         return None
 
     def client(self, service: Service) -> Client:
-        """Connections to a service."""
-        if service not in self._clients:
-            self._clients[service] = Client(service, log.warning, refused)
+        """Connections to the service of an upstream."""
         return self._clients[service]
 
     async def close(self) -> None:

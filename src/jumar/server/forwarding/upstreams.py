@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,13 @@ class Upstreams:
     named: Mapping[str, Upstream] = field(default_factory=dict)
     speech: Upstream | None = None
 
+    def __iter__(self) -> Iterator[Upstream]:
+        yield from self.named.values()
+        if self.speech is not None:
+            yield self.speech
+
     def __bool__(self) -> bool:
-        return bool(self.named) or self.speech is not None
+        return any(True for _ in self)
 
 
 def read_upstreams(

@@ -1,0 +1,213 @@
+"""OpenAI's own client, against models that run here."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from tests.support import actor
+from tests.support.serving import Running
+
+
+def seen(datum: Any) -> dict[str, Any]:
+    """What the actor was asked for, from a picture that it drew."""
+    found: dict[str, Any] = json.loads(base64.b64decode(datum.b64_json))
+    return found
+
+
+def png(alpha: int | None = None) -> bytes:
+    """Four by four pixels; the upper half as transparent as `alpha` says."""
+    image = pytest.importorskip("PIL.Image")
+    if alpha is None:
+        picture = image.new("L", (4, 4), 255)
+    else:
+        picture = image.new("RGBA", (4, 4), (9, 9, 9, 255))
+        picture.paste((9, 9, 9, alpha), (0, 0, 4, 2))
+    file = io.BytesIO()
+    picture.save(file, format="PNG")
+    return file.getvalue()
+
+
+def test_pictures_come_as_content_and_as_links_to_it(
+    server: Running, client: openai.OpenAI
+) -> None:
+    answer = client.images.generate(model="actor", prompt="a hat", n=2, size="64x32")
+    assert answer.data is not None and len(answer.data) == 2
+    asked = seen(answer.data[0])
+    assert (asked["task"], asked["prompt"]) == ("text2image", "a hat")
+    assert (asked["config"]["width"], asked["config"]["height"]) == (64, 32)
+    assert answer.data[0].url is not None and answer.data[0].b64_json is not None
+    fetched = httpx.get(answer.data[0].url).content
+    assert fetched == base64.b64decode(answer.data[0].b64_json)
+    links = client.images.generate(model="actor", prompt="a hat", response_format="url")
+    assert links.data is not None and links.data[0].b64_json is None
+
+
+def test_keys_of_the_model_stand_beside_openais(client: openai.OpenAI) -> None:
+    answer = client.images.generate(model="actor", prompt="a hat", extra_body={"seed": 7})
+    assert answer.data is not None and seen(answer.data[0])["config"]["seed"] == 7
+
+
+def test_a_picture_is_drawn_again(client: openai.OpenAI) -> None:
+    picture = png()
+    answer = client.images.edit(
+        model="actor", image=picture, prompt="with a hat", extra_body={"strength": 0.25}
+    )
+    assert answer.data is not None
+    asked = seen(answer.data[0])
+    assert asked["task"] == "image2image"
+    assert bytes.fromhex(asked["image"]) == picture
+    assert asked["config"]["strength"] == 0.25
+
+
+def test_a_transparent_part_of_a_mask_is_made_anew_as_is_a_white_one(
+    client: openai.OpenAI,
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+
+    def mask_as_the_model_has_it(mask: bytes) -> bytes:
+        answer = client.images.edit(model="actor", image=png(), mask=mask, prompt="a hat")
+        assert answer.data is not None
+        asked = seen(answer.data[0])
+        assert asked["task"] == "inpaint"
+        return bytes.fromhex(asked["mask"])
+
+    transparent = image.open(io.BytesIO(mask_as_the_model_has_it(png(alpha=0)))).convert("L")
+    assert transparent.tobytes() == b"\xff" * 8 + bytes(8)
+    assert mask_as_the_model_has_it(png()) == png(), "it has no transparency"
+
+
+def test_a_video_is_a_link(server: Running, client: openai.OpenAI) -> None:
+    answer: Any = client.post(
+        "/videos/generations",
+        body={"model": "actor", "prompt": "a hat falls", "num_frames": 9},
+        cast_to=object,
+    )
+    video = httpx.get(answer["data"][0]["url"])
+    assert video.headers["content-type"] == "video/mp4"
+    assert video.json()["config"]["num_frames"] == 9
+
+
+@pytest.mark.parametrize(
+    ("form", "mime", "begins"),
+    [
+        ("wav", "audio/wav", b"RIFF"),
+        ("flac", "audio/flac", b"fLaC"),
+        ("pcm", "audio/pcm; rate=8000; channels=1", actor.SAMPLES),
+    ],
+)
+def test_speech_in_a_format(client: openai.OpenAI, form: Any, mime: str, begins: bytes) -> None:
+    with client.audio.speech.with_streaming_response.create(
+        model="actor", voice="default", input="Hello.", response_format=form, speed=1.5
+    ) as answer:
+        assert answer.headers["content-type"] == mime
+        assert answer.read().startswith(begins)
+        assert answer.headers["x-jumar-golden"] == "unverified"
+        assert answer.headers["x-jumar-device"] == "cpu"
+
+
+@pytest.mark.parametrize("form", ["json", "text", "srt", "vtt", "verbose_json"])
+def test_a_transcript_in_a_format(client: openai.OpenAI, form: Any) -> None:
+    answer: Any = client.audio.transcriptions.create(
+        model="actor", file=("hello.wav", actor.wav()), response_format=form
+    )
+    text = answer if isinstance(answer, str) else answer.text
+    assert "Hello." in text
+    assert ("-->" in text) == (form in ("srt", "vtt"))
+    if form == "verbose_json":
+        assert (answer.language, answer.duration, answer.segments[0].end) == ("en", 0.5, 0.4)
+        assert answer.words is None
+
+
+def test_words_have_times_where_they_are_asked_for(client: openai.OpenAI) -> None:
+    answer = client.audio.transcriptions.create(
+        model="actor",
+        file=("hello.wav", actor.wav()),
+        response_format="verbose_json",
+        timestamp_granularities=["word"],
+    )
+    assert answer.words is not None
+    assert [(one.word, one.start) for one in answer.words] == [("Hello.", 0.1)]
+
+
+def test_models_are_openais_list_and_cards(client: openai.OpenAI) -> None:
+    listed = {model.id: model for model in client.models.list()}
+    assert listed["actor"].object == "model"
+    assert listed["actor"].model_dump()["golden"]["status"] == "unverified"
+    assert client.models.retrieve("actor").id == "actor"
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.models.retrieve("acter")
+    assert caught.value.code == "model_not_found"
+
+
+def speak(client: openai.OpenAI, **more: Any) -> Any:
+    line = {"model": "actor", "voice": "default", "input": "Hello.", **more}
+    return client.audio.speech.create(**line)
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "code", "param"),
+    [
+        ({"model": "acter"}, openai.NotFoundError, "model_not_found", "model"),
+        ({"model": "mute"}, openai.UnprocessableEntityError, "unsupported_surface", "task"),
+        ({"voice": "alloy"}, openai.BadRequestError, "invalid_value", "voice"),
+        ({"speed": 9.0}, openai.BadRequestError, "invalid_value", "config.speed"),
+        ({"response_format": "mp3"}, openai.BadRequestError, "invalid_value", "config.response_format"),  # noqa: E501
+        ({"response_format": "aac"}, openai.BadRequestError, "invalid_request", "response_format"),
+        ({"extra_body": {"sede": 1}}, openai.BadRequestError, "unknown_key", "sede"),
+        (
+            {"extra_body": {"output_dir": "/etc"}},
+            openai.PermissionDeniedError,
+            "not_permitted",
+            "config.output_dir",
+        ),
+        ({"input": "fail"}, openai.InternalServerError, "run_failed", None),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_in_the_envelope(
+    client: openai.OpenAI, more: dict[str, Any], error: type[openai.APIStatusError], code: str,
+    param: str | None,
+) -> None:  # fmt: skip
+    with pytest.raises(error) as caught:
+        speak(client, **more)
+    assert (caught.value.code, caught.value.param) == (code, param)
+
+
+def test_an_unknown_field_is_refused_with_the_nearest(server: Running) -> None:
+    body = {"model": "actor", "prompt": "a hat", "sise": "64x64"}
+    error = server.client.post("/v1/images/generations", json=body).json()["error"]
+    assert "'size'" in error["hint"]
+
+
+@pytest.mark.parametrize("quality", ["hd", "high"])
+def test_what_no_model_here_can_honour_is_refused(client: openai.OpenAI, quality: Any) -> None:
+    with pytest.raises(openai.BadRequestError, match="quality"):
+        client.images.generate(model="actor", prompt="a hat", quality=quality)
+
+
+def test_a_form_without_its_file_is_refused_and_leaves_no_upload(server: Running) -> None:
+    fields = {"model": "actor", "prompt": "a hat"}
+    files = {"mask": ("m.png", png(alpha=0))}
+    refused = server.client.post("/v1/images/edits", data=fields, files=files)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "image")
+    uploads = server.desk.settings.data / "uploads"
+    assert list(uploads.iterdir()) == []
+
+
+def test_a_file_of_the_server_cannot_be_named(server: Running) -> None:
+    fields = {"model": "actor", "audio": (None, "/etc/hostname")}
+    refused = server.client.post("/v1/audio/transcriptions", files=fields)
+    assert refused.status_code in (400, 403), refused.text
+
+
+def test_chat_is_for_other_servers_models(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.UnprocessableEntityError) as caught:
+        client.chat.completions.create(model="actor", messages=[])
+    assert caught.value.code == "unsupported_surface"
+    with pytest.raises(openai.NotFoundError):
+        client.completions.create(model="gpt-4", prompt="Hello")
