@@ -144,8 +144,20 @@ def test_positions_of_equal_values_are_a_tie():
     assert facts.is_tie(aten.argmax.default, (x, 1), {}, one, other)
     assert not facts.is_tie(aten.argmax.default, (x, 1), {}, one, wrong)
     assert not facts.is_tie(aten.argmax.default, (x, 1), {}, one, torch.tensor([3, 0]))
-    assert facts.is_tie(aten.argmax.default, (x,), {}, torch.tensor(1), torch.tensor(2)) is False
+    assert facts.is_tie(aten.argmax.default, (x,), {}, torch.tensor(1), torch.tensor(2))
     assert facts.is_tie(aten.argmax.default, (x, None), {}, torch.tensor(1), torch.tensor(2))
+
+
+@pytest.mark.parametrize("dim", [None, 0, -1])
+def test_the_only_position_in_one_number_is_the_first(dim):
+    one = torch.tensor(2.0)
+    assert facts.is_tie(aten.argmax.default, (one, dim), {}, torch.tensor(0), torch.tensor(0))
+    assert not facts.is_tie(aten.argmax.default, (one, dim), {}, torch.tensor(0), torch.tensor(1))
+
+
+def test_a_count_along_several_dimensions_is_no_position():
+    x, count = torch.ones(2, 3), torch.tensor(6)
+    assert not facts.is_tie(aten.count_nonzero.dim_IntList, (x, [0, 1]), {}, count, count - 1)
 
 
 def test_the_worst_call_of_a_subject_speaks_for_all():

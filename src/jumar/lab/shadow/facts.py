@@ -128,7 +128,8 @@ def is_tie(op: Any, args: Any, kwargs: Any, one: Any, other: Any) -> bool:
     """Whether two answers in positions point at equal values: either is right then."""
     import torch
 
-    given = {argument.name: value for argument, value in arguments(op, args, kwargs)}
+    given = {said.name: said.default_value for said in op._schema.arguments}
+    given |= {said.name: value for said, value in arguments(op, args, kwargs)}
     floats = [
         value
         for value in given.values()
@@ -137,8 +138,10 @@ def is_tie(op: Any, args: Any, kwargs: Any, one: Any, other: Any) -> bool:
     if len(floats) != 1 or one.dtype != torch.int64 or one.shape != other.shape:
         return False
     source, dim = floats[0], given.get("dim", -1)
-    if dim is None:
-        source, dim = source.flatten(), 0
+    if dim is None or not source.dim():
+        source, dim = source.flatten(), 0  # of one number as of a vector
+    if not isinstance(dim, int):
+        return False  # what is found along several dimensions at once is no position
     if one.dim() == source.dim() - 1:
         one, other = one.unsqueeze(dim), other.unsqueeze(dim)
     if not all(_within(index, source, dim) for index in (one, other)):
