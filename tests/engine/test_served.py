@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.isolate.conftest import eventually
 
 from jumar import catalog
 from jumar.contracts.errors import NotReady, Overloaded, RunFailed
@@ -162,3 +163,63 @@ def test_closing_refuses_what_waits(serve: Serve, tmp_path: Path) -> None:
         second.result(0)
     with pytest.raises(NotReady):
         served.answer(visit("hello", tmp_path))
+
+
+def test_a_worker_that_is_killed_while_idle_is_replaced_and_proven_before_anybody_asks(
+    serve: Serve, tmp_path: Path
+) -> None:
+    proven: list[WatchedModel] = []
+
+    def seen(model: WatchedModel) -> Parity:
+        proven.append(model)
+        return Parity(status="unverified")
+
+    served = serve(seen)
+    served.states.wait(30)
+    child = proven[0]._child
+    assert child is not None
+    os.kill(child.pid, signal.SIGKILL)
+    assert eventually(lambda: len(proven) == 2), "nobody has asked anything"
+    assert served.answer(visit("hello", tmp_path)).result(30).ok
+
+
+def test_a_request_that_meets_a_killed_worker_is_answered_by_one_that_was_proven(
+    serve: Serve, tmp_path: Path
+) -> None:
+    proven: list[WatchedModel] = []
+
+    def seen(model: WatchedModel) -> Parity:
+        proven.append(model)
+        return Parity(status="unverified")
+
+    served = serve(seen)
+    served.states.wait(30)
+    child = proven[0]._child
+    assert child is not None
+    os.kill(child.pid, signal.SIGKILL)
+    result = served.answer(visit("hello", tmp_path)).result(30)
+    assert result.ok
+    assert len(proven) == 2
+    assert result.metadata.worker_id != str(child.pid)
+
+
+def test_a_model_that_is_let_go_answers_what_waits_for_it(serve: Serve, tmp_path: Path) -> None:
+    served = serve()
+    waiting = [served.answer(visit(f"hello {n}", tmp_path)) for n in range(3)]
+    served.finish()
+    with pytest.raises(NotReady):
+        served.answer(visit("late", tmp_path))
+    served.join()
+    assert [future.result(0).ok for future in waiting] == [True] * 3
+    assert served.over
+
+
+def test_a_load_that_nobody_waits_for_any_more_is_stopped(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUMAR_TOY_LOAD", "stuck")
+    served = serve()
+    assert eventually(lambda: served.states.state().name == "loading")
+    served.finish()
+    served.join()
+    assert served.states.state().name in ("failed", "closed")

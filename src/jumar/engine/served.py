@@ -44,6 +44,9 @@ from jumar.isolate import Zygote
 Prove = Callable[[WatchedModel], Parity]
 """Asks a loaded model its golden requests; raises ParityFailed, or gives what it found."""
 
+LOOK_S = 1.0
+"""Between two looks at an idle worker, in seconds."""
+
 LONGEST_PAUSE_S = 60.0
 _SMOOTHING = 0.2
 """Weight of the newest measurement in the expected time of a request."""
@@ -216,6 +219,7 @@ class Served:
                 load_heartbeat=self.service.load_heartbeat,
                 investigate=self._investigate,
                 zygote=self._zygote,
+                renews=False,
             )
             try:
                 self._ready(number, model)
@@ -275,12 +279,19 @@ class Served:
         return final
 
     def _serve(self, model: WatchedModel) -> None:
-        """Answer until the model is lost, or there will be no more work."""
-        while batch := self._queue.take():
+        """Answer until the model is lost, or there will be no more work.
+
+        An idle one is looked at now and then: its process may be killed from outside.
+        """
+        while not self._queue.over:
+            if not (batch := self._queue.take(LOOK_S)):
+                if not model.alive:
+                    return
+                continue
             with self._room:
                 if begun := [work for work in batch if begins(work)]:
                     self._answer(model, begun)
-            if not model.alive:
+            if model.lost:
                 return
 
     def _answer(self, model: WatchedModel, batch: list[Work]) -> None:

@@ -62,9 +62,11 @@ class WatchedModel:
             is run again, once.
         zygote: Where children are forked from. One with imports done starts them sooner; without
             any, each child imports for itself.
+        renews: Whether a child that is lost, or whose device does not answer any more, is replaced
+            by the next request. Without it that request fails: for an owner who has to prove each
+            child before it answers.
 
-    Requests of several threads take turns. A child that is lost, or whose device does not answer
-    any more, is replaced by the next request.
+    Requests of several threads take turns.
     """
 
     def __init__(
@@ -75,12 +77,14 @@ class WatchedModel:
         load_heartbeat: float | None = None,
         investigate: Investigate | None = None,
         zygote: Zygote | None = None,
+        renews: bool = True,
     ) -> None:
         self.load_timings: dict[str, float] = {}
         self._terms = Terms(loaded)
         self._loading_s = load_heartbeat or LOADING_S
         self._answering_s = heartbeat or ANSWERING_S
         self._investigate = investigate
+        self._renews = renews
         self._own = None if zygote else Zygote()
         self._zygote = zygote or self._own
         self._child: Child | None = None
@@ -119,6 +123,11 @@ class WatchedModel:
         if self._child is not None and self._child.alive:
             self._child.output()  # asks its guard, who knows of an end that nobody has seen yet
         return self._child is not None and self._child.alive
+
+    @property
+    def lost(self) -> bool:
+        """Whether a call has found that no child has the model. Asks nobody, so it is free."""
+        return self._child is None or not self._child.alive
 
     def load(
         self, *, listener: Listener | None = None, cancel: threading.Event | None = None
@@ -237,14 +246,14 @@ class WatchedModel:
                 self._answering_s,
                 run.cancel,
             )
-            if not found_guilty(self._investigate, failed, run):
+            if not found_guilty(self._investigate, failed, run) or not self._renews:
                 raise
         return work()
 
     def _loaded(self, run: Run) -> Child:
         """A child that has the model; a new one where the last is lost."""
         if self._child is not None:
-            if self.alive:
+            if not self._renews or self.alive:  # a lost child answers the call that it is lost
                 return self._child
             run.warn("The worker had ended since the last request; the model was loaded anew.")
         if self._zygote is None:
