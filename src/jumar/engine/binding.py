@@ -12,7 +12,8 @@ from jumar.devices import Placement
 from jumar.engine.seat import Seat
 from jumar.evidence import Store, quarantine
 from jumar.operators.base import Override
-from jumar.operators.policy.base import Policy, Rule
+from jumar.operators.policy.base import EVERYTHING, Policy, Rule
+from jumar.operators.policy.conditions import all_hold
 from jumar.operators.policy.files import effective
 
 if TYPE_CHECKING:
@@ -21,21 +22,27 @@ if TYPE_CHECKING:
 _HERE = ("device", "reference")
 """What a model's own operators can be computed by: the device's kernel, or the CPU's."""
 
+_NOT_FOLLOWED = "not followed, the device computes all that no rule names"
+_NO_LAYERS = "not followed, the model has torch's operators and no layer operators"
+
 
 def bind_operators(seat: Seat, placement: Placement, until: ExitStack) -> list[str]:
     """Let the reference compute what policy or quarantine forbid the device's own kernels.
 
     Only operators that a rule names are looked at; without any, nothing is. `until` takes all of it
     back when it is closed. What is bound and what stands in quarantine is noted in `seat`; given
-    back are the sentences that every report of the model has to have.
+    back are the sentences that every report of the model has to have, also of orders that a model
+    cannot follow.
 
     Raises:
-        OperatorUnavailable: nothing that can be used here may compute an operator.
+        OperatorUnavailable: nothing that can be used here may compute an operator, or a rule takes
+            all of them from the device.
         InvalidRequest: a policy, or a record of evidence, cannot be read; names the file.
     """
-    told = []
+    policy = effective(placement.device.kind)
+    told = _about_everything(policy, seat, placement)
     seat.operators = Operators()
-    for decision in _decided(seat, placement):
+    for decision in _decided(policy, seat, told):
         name, implementation = decision.operator, decision.implementation
         if implementation != "device":
             _install(decision, placement, until)
@@ -44,12 +51,29 @@ def bind_operators(seat: Seat, placement: Placement, until: ExitStack) -> list[s
     return told
 
 
-def _decided(seat: Seat, placement: Placement) -> Iterator[Decision]:
-    policy = effective(placement.device.kind)
+def _about_everything(policy: Policy, seat: Seat, placement: Placement) -> list[str]:
+    """What to tell of rules on every operator: a model's are bound one by one, where one is named.
+
+    An order gives way to the device; a rule that forbids the device everything cannot.
+    """
+    taking = [rule for rule in _taking(policy, seat) if rule.breadth == EVERYTHING]
+    for rule in taking:
+        if rule.key != "order":
+            raise OperatorUnavailable(
+                f"{rule.origin}: {rule}, and a model on {placement.device.label} needs the device.",
+                hint="Name operators or families in the rule, or run on another device.",
+                param="backend",
+            )
+    holding = [rule for _, rule in policy.rules("order") if all_hold(rule.when, seat.fingerprint)]
+    deciding = [rule for rule in holding if rule.breadth == EVERYTHING][-1:]
+    return [f"{one.origin}: {one}: {_NOT_FOLLOWED}." for one in deciding if one in taking]
+
+
+def _decided(policy: Policy, seat: Seat, told: list[str]) -> Iterator[Decision]:
     rules = quarantine(Store(), seat.fingerprint)
     seat.operators.quarantined = sorted({str(subject) for subject in rules.subjects()})
     suspects = {one.operator for one in rules.subjects() if one.implementation == "device"}
-    spoken_of = list(_about_the_device(policy))
+    spoken_of = [rule for rule in _taking(policy, seat) if rule.breadth != EVERYTHING]
     if not suspects and not spoken_of:
         return
     from jumar.operators.catalogue import live
@@ -59,17 +83,26 @@ def _decided(seat: Seat, placement: Placement) -> Iterator[Decision]:
     catalogue = with_layers(live(), usable_only=True)
     decisions = resolve(policy, catalogue, seat.fingerprint, rules)
     for rule in spoken_of:
-        suspects |= names_of(rule, catalogue, {*_HERE, *catalogue.providers}) or set()
+        names = names_of(rule, catalogue, {*_HERE, *catalogue.providers}) or frozenset()
+        suspects |= names
+        if not any("::" in name for name in names):
+            told.append(f"{rule.origin}: {rule}: {_NO_LAYERS}.")
     for name in sorted(one for one in suspects if "::" in one):
         yield decisions.decide(name)
 
 
-def _about_the_device(policy: Policy) -> Iterator[Rule]:
-    """The rules that name operators and can take them away from the device's kernel."""
+def _taking(policy: Policy, seat: Seat) -> Iterator[Rule]:
+    """The rules in force here that can take operators away from the device's kernel.
+
+    torch_npu's kernels are an NPU's own, and the reference is the CPU's own.
+    """
+    kind = seat.fingerprint["device_class"].partition("-")[0]
+    denied = {"device", "torch_npu"} if kind == "npu" else {"device"}
+    first = denied | {"reference"} if kind == "cpu" else denied
     for key in ("order", "deny", "require"):
         for _, rule in policy.rules(key):
-            takes = ("device" in rule.providers) if key == "deny" else rule.providers[0] != "device"
-            if takes and (rule.operators or rule.families):
+            takes = denied & {*rule.providers} if key == "deny" else rule.providers[0] not in first
+            if takes and all_hold(rule.when, seat.fingerprint) is not False:
                 yield rule
 
 

@@ -26,6 +26,9 @@ REFERENCE = "reference"
 BUILT_IN_ORDER = ("device", REFERENCE)
 """Where no file gives an order."""
 
+EVERYTHING = 2
+"""The breadth of a rule that names no operators."""
+
 PROVIDERS = ("device", REFERENCE, "torch_npu", "flag_gems")
 """Those that a policy may name though they are not installed here."""
 
@@ -62,8 +65,8 @@ class Rule:
 
     @property
     def breadth(self) -> int:
-        """0 for a rule on operators, 1 on families, 2 on everything."""
-        return 0 if self.operators else 1 if self.families else 2
+        """0 for a rule on operators, 1 on families, EVERYTHING on all."""
+        return 0 if self.operators else 1 if self.families else EVERYTHING
 
     @property
     def subject(self) -> str:

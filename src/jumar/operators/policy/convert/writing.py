@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from jumar.operators.policy.base import KEYS, REFERENCE, Layer, Rule
+from jumar.operators.policy.base import EVERYTHING, KEYS, REFERENCE, Layer, Rule
 from jumar.operators.policy.decide import names_of
 from jumar.operators.policy.peers.vllm_plugin_fl import facts
 
@@ -38,7 +38,7 @@ def vllm_plugin_fl(layer: Layer, catalogue: Catalogue) -> tuple[str, list[str]]:
     order: dict[str, list[str]] = {}
     prefer = "flagos"
     for rule in layer.rules:
-        if rule.key == "order" and rule.breadth == 2:
+        if rule.key == "order" and rule.breadth == EVERYTHING:
             prefer = WORDS.get(rule.providers[0], prefer)
         elif rule.key != "deny":
             order |= _layer_orders(rule, catalogue, lost)
@@ -136,7 +136,7 @@ def _layer_orders(rule: Rule, catalogue: Catalogue, lost: list[str]) -> dict[str
     """An order or a requirement, for those of its operators that the plugin dispatches."""
     order = list(dict.fromkeys(WORDS[one] for one in rule.providers if one in WORDS))
     names = names_of(rule, catalogue, rule.providers) or ()
-    if not order or not all(_known(name) for name in names) or rule.breadth == 2:
+    if not order or not all(_known(name) for name in names) or rule.breadth == EVERYTHING:
         lost.append(f"{rule.origin}: {rule}")
     elif rule.when:
         lost.append(f"{rule.origin}: {rule}: only for {', '.join(map(str, rule.when))}")
