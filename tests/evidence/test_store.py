@@ -61,10 +61,13 @@ def test_folders_of_two_machines_can_be_copied_together(tmp_path):
     assert [one.at for one in ours] == [1.0, 2.0]
 
 
-def test_a_file_that_is_no_record_is_named(tmp_path):
-    (tmp_path / "abc.json").write_text("{}")
-    with pytest.raises(InvalidInput, match=r"abc\.json"):
+@pytest.mark.parametrize("text", ["", "{}", "[]", "{", '{"subject": 3}', "\x00\xff"])
+def test_a_file_that_is_no_record_is_named_in_one_line(tmp_path, text):
+    (tmp_path / "abc.json").write_text(text)
+    with pytest.raises(InvalidInput, match=r"abc\.json is not a record") as refused:
         list(Store(tmp_path))
+    assert len(refused.value.message.splitlines()) == 1
+    assert "Move it away" in str(refused.value.hint)
 
 
 def test_a_half_written_file_is_nobodys_business(tmp_path):

@@ -9,9 +9,16 @@ import click
 from jumar.cli.flags import ModelCommand, request_of, request_options
 
 if TYPE_CHECKING:
-    from jumar.evidence import Evidence
+    from jumar.contracts.requests import GenerateRequest
+    from jumar.evidence import Evidence, Store
     from jumar.lab.shadow import Coverage, Guilty
     from jumar.lab.shadow.watched import Judged
+
+LOADING = 1800.0
+"""Seconds that a model may take to be fetched and loaded."""
+
+SILENCE = 120.0
+"""Seconds for one operator, with its reference on the CPU; more is a hang."""
 
 COLOURS = {"correct": "green", "nondeterministic": "magenta"}
 
@@ -25,7 +32,7 @@ COLOURS = {"correct": "green", "nondeterministic": "magenta"}
 @click.option(
     "--silence",
     type=click.FloatRange(min=0, min_open=True),
-    default=120.0,
+    default=SILENCE,
     show_default=True,
     metavar="SECONDS",
     help="An operator that takes longer hangs.",
@@ -48,28 +55,16 @@ def command(
     Each operator that works on the device is also computed by the CPU in float64, from the same
     inputs. Without inputs a usual request for the task is run. Exit code 1 where one is guilty.
     """
-    from jumar.cli.bisect.model import PRELOAD, answering, fingerprint, plain
+    from jumar.cli.bisect.model import fingerprint, plain
     from jumar.devices import place
     from jumar.evidence import Store
-    from jumar.isolate import Zygote
-    from jumar.lab.shadow.watched import judged
 
     request = plain(request_of(ctx))
     device = place(request.backend).device.label
     here = request.model_copy(update={"backend": device})
-    store = Store()
-    options: dict[str, Any] = {"every": every, "repeat": repeat}
-    if not no_save:
-        options["reproducers"] = store.ready().folder / "inputs"
-    with Zygote(PRELOAD) as zygote:
-        found = judged(
-            answering, [here], device, zygote, loading=LOADING, silence=silence, options=options
-        )
+    store = None if no_save else Store().ready()
+    found, records = shadowed(here, store, silence=silence, every=every, repeat=repeat)
     known = fingerprint(device)
-    records = _records(found, known)
-    if not no_save:
-        for record in records:
-            store.add(record)
     if as_json:
         _print_json(found, records, known)
     else:
@@ -77,14 +72,34 @@ def command(
     return _code(found)
 
 
-LOADING = 1800.0
-"""Seconds that a model may take to be fetched and loaded."""
+def shadowed(
+    request: GenerateRequest, store: Store | None, *, silence: float = SILENCE, **options: Any
+) -> tuple[Judged, list[Evidence]]:
+    """Run a request on its device in a child, under a `Shadow` with these options; what is found,
+    and the evidence of it, which is kept where there is a store.
 
-
-def _records(found: Judged, fingerprint: dict[str, str]) -> list[Evidence]:
+    Raises:
+        JumarError: the model cannot be run there.
+    """
     import time
 
-    return [one.evidence(fingerprint, time.time()) for one in found.guilty]
+    from jumar.cli.bisect.model import PRELOAD, answering, fingerprint
+    from jumar.isolate import Zygote
+    from jumar.lab.shadow.watched import judged
+
+    device = request.backend
+    if store is not None:
+        options["reproducers"] = store.folder / "inputs"
+    with Zygote(PRELOAD) as zygote:
+        found = judged(
+            answering, [request], device, zygote, loading=LOADING, silence=silence, options=options
+        )
+    known = fingerprint(device)
+    records = [one.evidence(known, time.time()) for one in found.guilty]
+    if store is not None:
+        for record in records:
+            store.add(record)
+    return found, records
 
 
 def _code(found: Judged) -> int:

@@ -75,5 +75,16 @@ class Store:
 def _read(path: Path) -> Evidence:
     try:
         return Evidence.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
-        raise InvalidInput(f"{path} is not a record of evidence: {error}") from error
+    except ValidationError as error:
+        found = error.errors(include_url=False)[0]
+        why = ": ".join(filter(None, [".".join(map(str, found["loc"])), found["msg"]]))
+        raise _damaged(path, why) from error
+    except OSError as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"{path} is not a record of evidence: {why}",
+        hint="Move it away: what it said is in no quarantine then.",
+    )
