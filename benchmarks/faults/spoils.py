@@ -91,7 +91,7 @@ def order(faults: Iterable[Mapping[str, Any]]) -> None:
         told = {key: globals()[value] if key in NAMED else value for key, value in one.items()}
         if "kernel" in told:
             override = Override(told["op"], "faulty")
-            install([override], device=CARD, lookup=lambda _, kernel=told["kernel"]: kernel)
+            install([override], device=CARD, lookup={override: told["kernel"]}.__getitem__)
         else:
             acting.add(make_rule(told))
 

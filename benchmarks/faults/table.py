@@ -131,7 +131,9 @@ def _sources(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
 def _how(case: object) -> str:
     assert isinstance(case, dict)
     if case["scene"] == "device":
-        faults = ", ".join(f"`{one['op']}` {one['kind']}" for one in case["faults"])
+        faults = ", ".join(
+            f"`{one['op']}` {one.get('kind') or one['kernel']}" for one in case["faults"]
+        )
         return f"`{case['program']}` with {faults}: {case['tool']}"
     return f"{case['scene']}: {case.get('play') or ', '.join(case['finds'])}"
 

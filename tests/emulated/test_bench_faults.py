@@ -108,3 +108,18 @@ def test_a_hole_counts_as_one_and_a_question_without_meaning_does_not():
     assert "emulated" in page.splitlines()[2]
     assert "**not simulated**: nobody knows" in page
     assert "https://github.com/someone/something/issues/1" in page
+
+
+def test_the_page_accounts_for_every_row():
+    page = table.page(list(ROWS.values()), [], 0.0)
+    for number in ROWS:
+        assert f"\n| {number} |" in page
+    assert page.count("**not simulated**") == len(NEED_VLLM) + 1  # and one without a known cause
+
+
+def test_a_row_is_whole_only_where_every_question_was_answered_well():
+    assert Measured("wrong", "shadow", True, True, True).whole
+    assert Measured("hangs", "watched child", None).whole
+    assert not Measured("hangs", None, None).whole
+    assert not Measured("wrong", "shadow", True, True, False).whole
+    assert not Measured("wrong", "shadow", True, alarms=("aten::mm",)).whole
