@@ -259,3 +259,16 @@ def test_closing_ends_every_process_and_refuses_what_waits(
     one.close()
     assert all(future.done() for future in running)
     assert not any(is_alive(int(pid or 0)) for pid in pids)
+
+
+def test_what_does_not_end_in_time_is_ended_and_its_caller_told(
+    house: Callable[..., House], tmp_path: Path
+) -> None:
+    one = house()
+    pid = int(worker(one.answer(visit("a", tmp_path))) or 0)
+    running = one.answer(visit("stuck", tmp_path))
+    assert eventually(running.running)
+    one.close(grace=0.2)
+    with pytest.raises(NotReady):
+        running.result(0)
+    assert not is_alive(pid)

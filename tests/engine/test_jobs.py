@@ -52,12 +52,14 @@ class Asked:
         self.listeners: list[Listener] = []
         self.cancels: list[threading.Event] = []
         self.futures: list[Future[GenerateResult]] = []
+        self.runs: list[SimpleNamespace] = []
         self.refusing: Exception | None = None
 
     def visit(self, request: GenerateRequest, listener: Listener, cancel: threading.Event) -> Any:
         self.listeners.append(listener)
         self.cancels.append(cancel)
-        return SimpleNamespace(request=request)
+        self.runs.append(SimpleNamespace(known={}))
+        return SimpleNamespace(request=request, run=self.runs[-1])
 
     def ask(self, visit: Any) -> Future[GenerateResult]:
         if self.refusing:
@@ -163,8 +165,8 @@ def test_a_job_waits_runs_and_has_its_result(jobs: Jobs, asked: Asked) -> None:
     asked.futures[0].set_result(result())
     assert eventually(lambda: jobs.store.get(made.id).state == "succeeded")
     done = jobs.get(made.id)
-    assert done.result is not None
-    assert (done.result.metadata.job_id, done.result.metadata.trace_id) == (made.id, "req_1")
+    assert done.result == result()
+    assert asked.runs[0].known == {"job_id": made.id, "trace_id": "req_1"}, "for the report"
     assert (done.started_at_ms or 0) <= (done.finished_at_ms or 0)
     assert jobs.live == {"queued": 0, "running": 0}
 

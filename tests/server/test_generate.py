@@ -208,3 +208,12 @@ def test_aliases_of_the_operator_stand_for_models(tmp_path: Path) -> None:
         body = {"model": "tts-1", "inputs": {"prompt": "a"}}
         answer = server.client.post("/v1/generate", json=body)
         assert answer.json()["metadata"]["model"] == "toy"
+
+
+def test_the_report_on_the_servers_disk_is_the_callers(server: Running) -> None:
+    told = server.ask().json()["metadata"]
+    stored = json.loads(
+        (server.desk.shelf.folder / f"{told['run_id']}.report.json").read_text(encoding="utf-8")
+    )
+    for field in ("trace_id", "parity", "queue_wait_ms", "enqueued_at_ms", "run_id", "timings"):
+        assert stored[field] == told[field]

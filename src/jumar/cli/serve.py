@@ -205,7 +205,7 @@ def command(
             desk.open(names)
             serve(desk, host=host, port=port, uds=uds, grace=grace, listening=_told)
         finally:
-            desk.close()
+            desk.close(grace)
 
 
 def _engine(named: int, **how: Any) -> tuple[Limits, Service]:

@@ -65,17 +65,18 @@ def fail(future: Future[Any], error: JumarError) -> None:
 def _generate(model: WatchedModel, work: Work, parity: Parity, once_more: OnceMore) -> None:
     visit, future = work.what
     waited = time.monotonic() - work.arrived
+    visit.run.known |= {
+        "parity": parity,
+        "queue_wait_ms": round(waited * 1e3, 3),
+        "enqueued_at_ms": round((time.time() - waited) * 1e3),
+    }
     try:
         result = model.answer(visit)
     except JumarError as error:
         fail(future, error)
         return
-    report = result.metadata
-    report.parity = parity
-    report.queue_wait_ms = round(waited * 1e3, 3)
-    report.enqueued_at_ms = round((time.time() - (time.monotonic() - work.arrived)) * 1e3)
     if not result.ok and not model.alive and not _stopped(visit) and once_more(work):
-        visit.run.warn(f"It was run again: the worker was lost ({report.error})")
+        visit.run.warn(f"It was run again: the worker was lost ({result.metadata.error})")
         return
     future.set_result(result)
 

@@ -13,9 +13,10 @@ processes end, and only then does the other load. So memory really goes back in 
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -146,13 +147,17 @@ class House:
             for served in [*self._open.values(), *self._leaving]:
                 served.stop()
 
-    def close(self) -> None:
-        """`finish`, and wait until every process has ended."""
+    def close(self, grace: float | None = None) -> None:
+        """`finish`, and wait until every process has ended; after `grace` seconds, end them."""
         self.finish()
+        until = None if grace is None else time.monotonic() + grace
         every = [*self._open.values(), *self._leaving]
-        if every:
-            with ThreadPoolExecutor(len(every)) as together:
-                list(together.map(Served.join, every))
+        for served in every:
+            served.join(until)
+        if self._zygote is not None and not all(served.over for served in every):
+            self._zygote.close()
+        for served in every:
+            served.join()
 
     def _is_here(self, backend: str) -> bool:
         """Whether a caller's word for a device means this one: `auto`, its kind, or itself."""

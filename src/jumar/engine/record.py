@@ -102,6 +102,7 @@ class Record:
             warnings=run.warnings,
             inputs=dict(run.request.inputs),
             config_origins=dict(run.request.origins),
+            **run.known,
         )
 
 

@@ -164,10 +164,10 @@ class Served:
         if not self._pending:
             self._unwanted.set()
 
-    def join(self) -> None:
-        """Wait until all its processes have ended."""
+    def join(self, until: float | None = None) -> None:
+        """Wait until all its processes have ended, or until this `time.monotonic`."""
         for thread in self._threads:
-            thread.join()
+            thread.join(None if until is None else max(0.0, until - time.monotonic()))
 
     def stop(self) -> None:
         """Refuse what waits as well; running work may end. Does not wait either."""

@@ -24,7 +24,8 @@ class Run:
     A family calls `stage` around each of its steps and `step` inside loops; both raise Cancelled
     or DeadlineExceeded as soon as the caller has stopped or the deadline (a `time.monotonic`
     value) has passed. `inputs` are those that the family's `prepare` made. `after_stage` is called
-    when a stage has come to its end.
+    when a stage has come to its end. `known` are fields of the report that whoever asked for the
+    run fills in: the job, the time in a queue, the goldens of the model.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Run:
         self.warnings: list[str] = []
         self.cache_hits: list[str] = []
         self.latent_stats: dict[str, float] | None = None
+        self.known: dict[str, Any] = {}
         self.after_stage: Callable[[], None] = lambda: None
         self.cancel = cancel
         self._listener = listener

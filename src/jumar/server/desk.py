@@ -150,10 +150,10 @@ class Desk:
         self.jobs.stop()
         self.house.finish()
 
-    def close(self) -> None:
-        """`stop`, let running work end, write everything down."""
+    def close(self, grace: float | None = None) -> None:
+        """`stop`, let running work end, for `grace` seconds at most, and write everything down."""
         self.stop()
-        self.house.close()
+        self.house.close(grace)
         self.jobs.close()
         self.jobs.store.close()
 

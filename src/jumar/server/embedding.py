@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import base64
+import json
 import time
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from jumar import catalog
 from jumar.catalog.resolution import ResolvedRequest
-from jumar.engine.answering import Encoding
+from jumar.engine.answering import Encoding, Vectors
 from jumar.runtime.families import family_of
 from jumar.server.contracts import EmbeddingsBody, GenerateBody
 from jumar.server.desk import Desk
@@ -32,13 +33,9 @@ async def embeddings(request: Request) -> Response:
     deadline = None if body.deadline_ms is None else time.monotonic() + body.deadline_ms / 1e3
     future = desk.house.encode(resolved, encoding, deadline=deadline)
     vectors = await answered(request, future)
-    desk.metrics.read(model, count := sum(vectors.tokens))
-    data = [
-        {"object": "embedding", "index": place, "embedding": _written(row, body.encoding_format)}
-        for place, row in enumerate(vectors.values)
-    ]
-    usage = {"prompt_tokens": count, "total_tokens": count}
-    return JSONResponse({"object": "list", "data": data, "model": body.model, "usage": usage})
+    desk.metrics.read(model, sum(vectors.tokens))
+    content = await run_in_threadpool(_content, vectors, body)
+    return Response(content, media_type="application/json")
 
 
 def _read(desk: Desk, body: EmbeddingsBody, request_id: str) -> tuple[ResolvedRequest, Encoding]:
@@ -52,8 +49,22 @@ def _read(desk: Desk, body: EmbeddingsBody, request_id: str) -> tuple[ResolvedRe
     return resolved, Encoding(inputs["texts"], config)
 
 
-def _written(vector: np.ndarray[Any, Any], form: str) -> Any:
+def _content(vectors: Vectors, body: EmbeddingsBody) -> str:
+    """OpenAI's list as JSON, made vector by vector: a large one must not keep others waiting, as
+    `json.dumps` of the whole would (it holds the interpreter's lock to its end).
+    """
+    count = sum(vectors.tokens)
+    rows = ",".join(
+        json.dumps({"object": "embedding", "index": place, "embedding": _written(row, body)})
+        for place, row in enumerate(vectors.values)
+    )
+    usage = json.dumps({"prompt_tokens": count, "total_tokens": count})
+    model = json.dumps(body.model)
+    return f'{{"object":"list","data":[{rows}],"model":{model},"usage":{usage}}}'
+
+
+def _written(vector: np.ndarray[Any, Any], body: EmbeddingsBody) -> Any:
     """A vector as numbers, or as base64 of float32, little-endian."""
-    if form == "base64":
+    if body.encoding_format == "base64":
         return base64.b64encode(vector.astype("<f4").tobytes()).decode()
     return vector.tolist()

@@ -55,16 +55,16 @@ async def _result(request: Request, desk: Desk, admitted: GenerateRequest) -> Ge
     cancel = threading.Event()
 
     def begun() -> Future[GenerateResult]:
-        return desk.ask(desk.visit(admitted, None, cancel))
+        visit = desk.visit(admitted, None, cancel)
+        visit.run.known["trace_id"] = request.state.request_id
+        return desk.ask(visit)
 
     future = await run_in_threadpool(begun)
     try:
-        result = await answered(request, future, cancel.set)
+        return await answered(request, future, cancel.set)
     except Cancelled:
         request.state.told["gone"] = True
         raise
-    result.metadata.trace_id = request.state.request_id
-    return result
 
 
 def _response(desk: Desk, result: GenerateResult, transport: Transport) -> Response:

@@ -20,7 +20,7 @@ from jumar.contracts.errors import (
     NotReady,
     did_you_mean,
 )
-from jumar.engine.jobs import Job, JobState
+from jumar.engine.jobs import JobState
 from jumar.reporting import as_trace
 from jumar.server.desk import Desk
 from jumar.server.wire import refusal
@@ -48,9 +48,7 @@ async def jobs(request: Request) -> Response:
         )
     if not limit.isdigit() or not 1 <= int(limit) <= MOST:
         raise InvalidValue(f"limit must be 1 to {MOST}.", param="limit")
-    found = await run_in_threadpool(desk.jobs.store.newest, state=state, limit=int(limit))
-    now = [await run_in_threadpool(_now, desk, job) for job in found]
-    return JSONResponse({"object": "list", "data": [desk.public_job(job) for job in now]})
+    return await run_in_threadpool(_listed, desk, state, int(limit))
 
 
 async def job(request: Request) -> Response:
@@ -173,9 +171,6 @@ async def _told(desk: Desk, name: str, after: int = 0) -> AsyncIterator[Told]:
         stop()
 
 
-def _now(desk: Desk, job: Job) -> Job:
-    """The job as this process knows it: a store may be a moment behind."""
-    try:
-        return desk.jobs.get(job.id)
-    except NotFound:
-        return job
+def _listed(desk: Desk, state: str | None, limit: int) -> Response:
+    found = desk.jobs.newest(state=state, limit=limit)
+    return JSONResponse({"object": "list", "data": [desk.public_job(job) for job in found]})

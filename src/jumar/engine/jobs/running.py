@@ -95,6 +95,14 @@ class Jobs:
                 return self._live[job_id].job.model_copy()
         return self.store.get(job_id)
 
+    def newest(self, *, state: str | None = None, limit: int = 100) -> list[Job]:
+        """Jobs as they are now, newest first."""
+        kept = self.store.newest(state=state, limit=limit)
+        with self._lock:  # the store may be a moment behind
+            live = {job_id: one.job.model_copy() for job_id, one in self._live.items()}
+        now = [live.get(job.id, job) for job in kept]
+        return [job for job in now if state in (None, job.state)]
+
     def cancel(self, job_id: str) -> Job:
         """Stop a job: one that waits at once, one that runs at its next step. Raises NotFound."""
         with self._lock:
@@ -134,6 +142,7 @@ class Jobs:
     def _start(self, live: _Live) -> None:
         job = live.job
         visit = self._visit(job.request, lambda event: self._hear(live, event), live.cancel)
+        visit.run.known |= {"job_id": job.id, "trace_id": job.trace_id}
         with self._lock:
             self._live[job.id] = live
         try:
@@ -183,7 +192,6 @@ class Jobs:
 
     def _answered(self, job: Job, result: GenerateResult) -> None:
         report = result.metadata
-        report.job_id, report.trace_id = job.id, job.trace_id
         job.result, job.error, job.error_detail = result, report.error, report.error_detail
         job.worker_id, job.execution_mode = report.worker_id, report.execution_mode
         detail = report.error_detail
