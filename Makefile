@@ -6,7 +6,9 @@ BIN    := $(VENV)/bin
 # Pinned so that a plain `pip install` of some other package never pulls a CUDA build of several GB.
 TORCH  ?= torch==2.13.0
 
-.PHONY: demo test test-torch-npu lint bench bench-faults docs clean format
+GEMS   ?= .venv-gems
+
+.PHONY: demo test test-torch-npu flag-gems lint bench bench-faults docs clean format
 
 demo: $(VENV)/.runtime
 	$(BIN)/python examples/demo.py --out demo-out
@@ -19,6 +21,19 @@ test: $(VENV)/.dev
 # The emulated torch_npu against the real wheel, on empty stand-in libraries; needs gcc and nm.
 test-torch-npu: $(VENV)/.dev
 	$(BIN)/python tools/check_torch_npu.py
+
+# FlagGems in Triton's interpreter on the emulated NPU (docs/flag-gems.md); 0.7 GB in $(GEMS).
+flag-gems: export TRITON_INTERPRET=1
+flag-gems: export JUMAR_EMULATE_NPU=2,noise=off
+flag-gems: export FLAGGEMS_CACHE_DIR=$(CURDIR)/$(GEMS)/cache
+flag-gems: $(GEMS)/.ready
+	$(GEMS)/bin/python -m pytest -q -p no:randomly tests/emulated/test_flag_gems.py
+	rm -rf $(GEMS)/findings
+	$(GEMS)/bin/python -W ignore tools/flag_gems/table.py --folder $(GEMS)/findings
+
+$(GEMS)/.ready: $(VENV)/.dev tools/flag_gems/prepare.py
+	$(BIN)/python tools/flag_gems/prepare.py $(GEMS)
+	@touch $@
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

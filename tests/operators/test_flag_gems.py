@@ -21,6 +21,7 @@ from jumar.operators.providers.flag_gems import FlagGems
 
 STAND_IN = {
     "__init__": """
+from flag_gems import runtime
 from flag_gems.fused import *
 from flag_gems.ops import *
 def tanh(A): return A.new_full(A.shape, 5.0)
@@ -31,6 +32,9 @@ _FULL_CONFIG = (
     ("sigmoid", sigmoid_too_new, lambda: False),
     ("sigmoid", sigmoid, lambda: True, ("AutogradCUDA",)),
 )
+""",
+    "runtime": """
+class device: support_fp64, support_bf16, support_int64 = False, True, True
 """,
     "ops": """
 import torch
@@ -143,6 +147,12 @@ def test_it_is_not_for_the_cpu(gems):
         installed({Override("aten::tanh", "flag_gems")}, device="cpu"),
     ):
         pass
+
+
+def test_it_computes_the_dtypes_that_it_says_the_chip_has(gems):
+    tanh = gems.functions()["aten::tanh"]
+    assert unfit(tanh, "npu", "int64", {}) is None
+    assert unfit(tanh, "npu", "float64", {}) == f"computes {', '.join(tanh.dtypes)}"
 
 
 def test_without_triton_it_says_what_is_missing(gems, tmp_path, monkeypatch):

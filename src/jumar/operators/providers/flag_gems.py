@@ -60,14 +60,22 @@ class FlagGems:
         import flag_gems
 
         listed = [entry for entry in flag_gems._FULL_CONFIG if _holds(*entry[2:3])]
+        dtypes = _dtypes(flag_gems.runtime.device)
         return {
-            f"aten::{entry[0]}": Implementation(_holding(entry[1]), (*FLOATS, *OTHERS), ON)
-            for entry in listed
+            f"aten::{entry[0]}": Implementation(_holding(entry[1]), dtypes, ON) for entry in listed
         }
 
 
 OTHERS = ("float64", "int8", "int16", "int32", "int64", "uint8", "bool")
-"""Its kernels say of no dtype that they refuse it."""
+LIMITS = {"float64": "support_fp64", "bfloat16": "support_bf16", "int64": "support_int64"}
+"""What it says of its vendor's chips; of single kernels it says nothing. No Ascend has float64."""
+
+
+def _dtypes(device: Any) -> tuple[str, ...]:
+    """What its kernels may be asked for on this machine."""
+    return tuple(
+        one for one in (*FLOATS, *OTHERS) if one not in LIMITS or getattr(device, LIMITS[one])
+    )
 
 
 def _holds(condition: Callable[[], bool] | None = None) -> bool:
