@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from jumar.contracts.errors import Cancelled
+from jumar.devices import graphs
 from jumar.devices.graphs import Function, Graph, inside, torch_compile
 from jumar.runtime.ladder import BackendRuntime, Rules
 
@@ -247,6 +248,26 @@ def test_torch_compile_and_a_mode_are_graphs() -> None:
         module(X)
         assert told(runtime)[-1] == ("compile", True, graph.name, True)
     assert entered
+
+
+@pytest.mark.parametrize("torch_isolates", [True, False])
+@torch.inference_mode()
+def test_modules_that_share_their_code_have_graphs_of_their_own_however_many_they_are(
+    monkeypatch: pytest.MonkeyPatch, torch_isolates: bool
+) -> None:
+    """torch counts how often code is compiled, and runs it eagerly after eight times."""
+    monkeypatch.setattr(graphs, "_isolates", lambda _: torch_isolates)
+    made = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        made.append(graph)
+        return graph.forward
+
+    for size in range(1, 11):
+        runtime = BackendRuntime(graphs=[torch_compile("counting", backend=backend)], compile="on")
+        runtime.wrap_module(nn.Linear(size, 2), "head")(torch.ones(1, size))
+        assert told(runtime)[-1] == ("compile", True, "counting", True)
+    assert len(made) == 10
 
 
 @torch.inference_mode()

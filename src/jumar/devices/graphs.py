@@ -6,6 +6,7 @@ it is made or when it is first called, so only a call shows whether it worked.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import warnings
 from collections.abc import Callable, Iterator
@@ -27,15 +28,34 @@ class Graph:
 
 
 def torch_compile(name: str, **options: Any) -> Graph:
-    """`torch.compile` with a backend; each shape class is compiled by itself (`dynamic=False`)."""
+    """`torch.compile` with a backend; each shape class is compiled by itself (`dynamic=False`).
+
+    torch runs code eagerly, without an error, once it was compiled eight times, and many modules
+    share their code: so each graph counts for itself, or where torch cannot do that (before 2.13),
+    the count goes as far as torch lets it.
+    """
 
     def make(function: Function) -> Function:
         import torch
 
-        compiled: Function = torch.compile(function, dynamic=False, **options)
-        return compiled
+        isolates = _isolates(torch.compile)
+        alone = {"isolate_recompiles": True} if isolates else {}
+        compiled: Function = torch.compile(function, dynamic=False, **alone, **options)
+        if isolates:
+            return compiled
+
+        def counted_further(*args: Any, **kwargs: Any) -> Any:
+            settings = torch._dynamo.config
+            with settings.patch(cache_size_limit=settings.accumulated_cache_size_limit):
+                return compiled(*args, **kwargs)
+
+        return counted_further
 
     return Graph(name, make)
+
+
+def _isolates(compiler: Callable[..., Any]) -> bool:
+    return "isolate_recompiles" in inspect.signature(compiler).parameters
 
 
 def inside(name: str, mode: Callable[[], Any]) -> Graph:
