@@ -31,7 +31,7 @@ def torch_compile(name: str, **options: Any) -> Graph:
     """`torch.compile` with a backend; each shape class is compiled by itself (`dynamic=False`).
 
     torch runs code eagerly, without an error, once it was compiled eight times, and many modules
-    share their code: so each graph counts for itself, or where torch cannot do that (before 2.13),
+    share their code: so each graph counts for itself, or where this torch cannot do that,
     the count goes as far as torch lets it.
     """
 
