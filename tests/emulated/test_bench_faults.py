@@ -13,12 +13,22 @@ from benchmarks.faults.scenes.device import TOOLS
 from jumar.isolate import Zygote
 
 NEED_VLLM = {1, 7, 8, 22, 23, 24, 25, 30}
+PRELOAD = (
+    "torch",
+    "torch._decomp",
+    "torch._dynamo",
+    "torch.utils.flop_counter",
+    "jumar.lab.shadow.mode",
+    "benchmarks.faults.programs",
+)
+"""What shadow and recorder would else import while their time limits run."""
+
 ROWS = {row.number: row for row in read()}
 
 
 @pytest.fixture(scope="module")
 def lab():
-    with Zygote(["torch", "torch.utils.flop_counter", "benchmarks.faults.programs"]) as zygote:
+    with Zygote(PRELOAD) as zygote:
         yield Lab(zygote)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 from benchmarks.faults import programs
 from benchmarks.faults.base import CARD, LIMIT, Measured
 from benchmarks.faults.lab import Faulty, Lab
-from jumar.contracts.errors import JumarError
 from jumar.evidence import Evidence, Store, Verdict, quarantine
 from jumar.lab.trials import STOPS, Checked, Limits, Trials
 
@@ -119,17 +118,14 @@ def shadow(patient: Patient) -> list[Evidence]:
     """Every operator of one forward beside the CPU's, in a watched child."""
     from jumar.lab.shadow.watched import judged as shadowed
 
-    try:
-        seen = shadowed(
-            programs.make,
-            [patient.case["program"], CARD],
-            CARD,
-            patient.source,  # type: ignore[arg-type]
-            loading=LIMITS.prepare,
-            silence=LIMITS.work,
-        )
-    except JumarError:
-        return []  # it raised where the shadow blames nobody
+    seen = shadowed(
+        programs.make,
+        [patient.case["program"], CARD],
+        CARD,
+        patient.source,  # type: ignore[arg-type]
+        loading=LIMITS.prepare,
+        silence=LIMITS.work,
+    )
     return [one.evidence(patient.lab.fingerprint, time.time()) for one in seen.guilty]
 
 
