@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import binding, bisect, check, cli, isolate, serving, shadow, warm
+from benchmarks import binding, bisect, check, cli, isolate, proxy, serving, shadow, warm
 
 SECTIONS = {
     "cli": cli.main,
@@ -18,6 +18,7 @@ SECTIONS = {
     "shadow": shadow.main,
     "check": check.main,
     "serving": serving.main,
+    "proxy": proxy.main,
 }
 
 
