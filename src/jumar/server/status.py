@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from jumar import __version__, catalog
 from jumar.catalog.index import ModelRow
+from jumar.catalog.resolution import REMOTE
 from jumar.engine.served import Served
 from jumar.engine.states import State
 from jumar.server.desk import Desk
@@ -66,15 +67,18 @@ async def models(request: Request) -> Response:
     served = {one.loaded.manifest.id: one for one in desk.house.models()}
     rows = [row for row in catalog.rows() if desk.house.only is None or row.id in desk.house.only]
     rows.sort(key=lambda row: (row.id not in served, row.id))
-    return JSONResponse(
-        {"object": "list", "data": [_card(row, served.get(row.id)) for row in rows]}
-    )
+    own = [_card(row, served.get(row.id)) for row in rows]
+    there = [_card_of_upstream(name) for name in desk.settings.upstreams.named]
+    return JSONResponse({"object": "list", "data": own + there})
 
 
 async def model(request: Request) -> Response:
     """One of them."""
     desk: Desk = request.app.state.desk
-    manifest = desk.manifest(request.path_params["model"])
+    name = request.path_params["model"]
+    if name in desk.settings.upstreams.named:
+        return JSONResponse(_card_of_upstream(name))
+    manifest = desk.manifest(name)
     served = {one.loaded.manifest.id: one for one in desk.house.models()}
     row = next(row for row in catalog.rows() if row.id == manifest.id)
     return JSONResponse(_card(row, served.get(row.id)))
@@ -115,4 +119,16 @@ def _card(row: ModelRow, served: Served | None) -> dict[str, Any]:
         "golden": parity.model_dump() if parity else {"status": "pending"},
         "waiting": served.waiting if served else 0,
         "workers": [one.name for one in served.states.each()] if served else [],
+    }
+
+
+def _card_of_upstream(name: str) -> dict[str, Any]:
+    """Another server's model: whether it answers shows when it is asked."""
+    return {
+        "id": name,
+        "object": "model",
+        "created": TIME,
+        "owned_by": "upstream",
+        "device": REMOTE,
+        "golden": {"status": "unverified"},
     }

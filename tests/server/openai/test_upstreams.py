@@ -341,6 +341,13 @@ def test_an_upstream_fetches_nothing_for_a_caller(
     assert server.client.post("/v1/audio/speech", json=spoken).content == upstream.wav()
 
 
+def test_upstreams_stand_in_the_list_of_models(server: Running) -> None:
+    with client_of(server) as client:
+        listed = {model.id: model.owned_by for model in client.models.list()}
+        assert listed["far"] == client.models.retrieve("far").owned_by == "upstream"
+        assert listed["actor"] == "jumar"
+
+
 def test_unknown_names_stay_unknown_on_other_surfaces(server: Running) -> None:
     for route, body in (("embeddings", {"input": "a"}), ("chat/completions", {"messages": []})):
         answer = server.client.post(f"/v1/{route}", json={"model": "Qwen/Qwen3", **body})

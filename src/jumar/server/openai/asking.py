@@ -125,7 +125,9 @@ async def result_of(request: Request, one: Asked[Any]) -> GenerateResult:
         except JumarError:
             desk.inbox.discard(one.inputs)
             raise
-        return desk.ask(desk.visit(admitted, None, cancel))
+        visit = desk.visit(admitted, None, cancel)
+        visit.run.known["trace_id"] = request.state.request_id
+        return desk.ask(visit)
 
     future = await run_in_threadpool(begun)
     try:

@@ -43,9 +43,7 @@ async def edits(request: Request) -> Response:
 async def answer(request: Request, one: Asked[Any], form: str) -> Response:
     """Links to all that was made; with `b64_json` its content too."""
     result = await result_of(request, one)
-    data = await run_in_threadpool(_data, result, str(request.base_url), form == "b64_json")
-    body = {"created": int(time.time()), "data": data}
-    return JSONResponse(body, headers=headers_of(result))
+    return await run_in_threadpool(_response, result, str(request.base_url), form == "b64_json")
 
 
 def _carry(one: Asked[Any]) -> None:
@@ -56,8 +54,9 @@ def _carry(one: Asked[Any]) -> None:
     one.carry("output_format", "response_format", body.output_format, neutral=("png",))
 
 
-def _data(result: GenerateResult, base: str, content: bool) -> list[dict[str, Any]]:
-    return [_datum(artifact, base, content) for artifact in result.outputs]
+def _response(result: GenerateResult, base: str, content: bool) -> Response:
+    data = [_datum(artifact, base, content) for artifact in result.outputs]
+    return JSONResponse({"created": int(time.time()), "data": data}, headers=headers_of(result))
 
 
 def _datum(artifact: Artifact, base: str, content: bool) -> dict[str, Any]:
