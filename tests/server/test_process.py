@@ -49,8 +49,9 @@ def descendants(process: int) -> list[int]:
 
 def test_sigterm_lets_running_work_end_and_leaves_nothing_behind(serve: Serve) -> None:
     server = serve("toy")
+    assert eventually(lambda: server.client.get("/readyz").status_code == 200)
     answers: list[Any] = []
-    body = {"model": "toy", "inputs": {"prompt": "slow"}, "deadline_ms": 1500}
+    body = {"model": "toy", "inputs": {"prompt": "slow"}, "deadline_ms": 4000}
     caller = threading.Thread(
         target=lambda: answers.append(server.client.post("/v1/generate", json=body))
     )
