@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from jumar.lab.check import adversarial, captured, exact, schema  # noqa: E402
+from jumar.lab.check import adversarial, captured, exact, schema, siblings  # noqa: E402
 from jumar.lab.check.calls import Call, answered, beside, signature, written  # noqa: E402
 
 MM = torch.ops.aten.mm.default
@@ -127,6 +127,42 @@ def test_an_operator_that_no_sample_calls_gets_inputs_by_its_schema():
     calls = list(schema.made_up(torch.ops.aten.threshold_backward.default, torch.float32))
     assert calls
     answered(torch.ops.aten.threshold_backward.default, calls[0].cloned())
+
+
+@pytest.mark.parametrize(
+    ("name", "sibling"),
+    [
+        ("aten::mm.out", "aten::mm"),
+        ("aten::add_.Scalar", "aten::add.Scalar"),
+        ("aten::sum.IntList_out", "aten::sum.dim_IntList"),
+        ("aten::sort.values_stable", "aten::sort.stable"),
+        ("aten::mm", None),
+        ("aten::record_stream", None),
+        ("silu_and_mul", None),
+        ("nobody::has_this", None),
+    ],
+)
+def test_what_writes_has_a_functional_sibling(name, sibling):
+    assert siblings.functional(name) == sibling
+
+
+def test_a_call_of_the_sibling_gets_outputs_that_hold_nothing_of_the_answer():
+    x = torch.tensor([[3.0, 1.0, 2.0]])
+    sort, out = torch.ops.aten.sort.stable, torch.ops.aten.sort.values_stable
+    call = siblings.with_outputs(out, sort, Call((x,), {"stable": True}))
+    assert call.kwargs["values"].isnan().all()
+    answered(out, call)
+    assert call.kwargs["values"].tolist() == [[1.0, 2.0, 3.0]]
+    assert call.kwargs["indices"].tolist() == [[1, 2, 0]]
+
+
+def test_outputs_are_never_one_with_inputs():
+    x = torch.randn(3, 3)
+    op = torch.ops.aten.mm.out
+    call = siblings.with_outputs(op, MM, Call((x, x.clone()), {}))
+    made = dict(adversarial.hardened(op, [call], vocabulary=False))
+    first, second = made["aliased"].args
+    assert first is second and made["aliased"].kwargs["out"] is not first
 
 
 def test_captured_calls_are_sizes_and_settings_without_numbers(tmp_path):

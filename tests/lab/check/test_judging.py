@@ -73,6 +73,20 @@ def test_what_lies_beside_a_tensor_has_to_stay():
     assert verdict.kind == "wrong" and "beside" in verdict.reason
 
 
+def test_what_the_cpu_writes_without_saying_so_is_compared():
+    """Running means of a batch norm, of which the schema only says that they are read."""
+    op = torch.ops.aten.native_batch_norm.default
+
+    def forgetful(x, weight, bias, mean, variance, *rest):
+        return op(x, weight, bias, mean.clone(), variance, *rest)
+
+    x, ones = torch.randn(4, 3, generator=torch.Generator().manual_seed(0)), torch.ones(3)
+    args = (x, ones.clone(), ones.clone(), ones.clone(), ones.clone(), True, 0.5, 1e-5)
+    assert judged("aten::native_batch_norm", op, *args).kind == "correct"
+    verdict = judged("aten::native_batch_norm", forgetful, *args)
+    assert verdict.kind == "wrong" and "argument that is written" in verdict.reason
+
+
 def test_an_argument_that_is_only_read_has_to_stay():
     def add(one, other):
         made = one + other

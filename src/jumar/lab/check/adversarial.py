@@ -205,10 +205,19 @@ def _expanded(op: Any, call: Call) -> Iterator[Call]:
     yield call.replaced(one)
 
 
-def _aliased(_op: Any, call: Call) -> Iterator[Call]:
-    """Arguments of one shape and dtype become one tensor."""
+def _aliased(op: Any, call: Call) -> Iterator[Call]:
+    """Arguments of one shape and dtype become one tensor; outputs stay apart, as torch asks."""
+    from torch.utils._pytree import tree_leaves
+
+    outputs = [call.kwargs.get(one.name) for one in op._schema.arguments if one.is_out]
+    kept = {id(leaf) for leaf in tree_leaves(outputs)}
     first: dict[Any, Tensor] = {}
-    yield call.replaced(lambda _, one: first.setdefault((one.shape, one.dtype), one))
+
+    def one(_: int, tensor: Tensor) -> Tensor:
+        form = (tensor.shape, tensor.dtype)
+        return tensor if id(tensor) in kept else first.setdefault(form, tensor)
+
+    yield call.replaced(one)
 
 
 def _leading(call: Call) -> Tensor:

@@ -90,15 +90,16 @@ class Finding:
 class Task:
     """What a worker does in one call: the cases of an operator in one dtype.
 
-    `names` are the OpInfos whose samples call the operator, `captured` calls of a real model
-    (`jumar.lab.check.captured`). Cases in `done` are not run again, `only` leaves just those; calls
-    in `avoid` took the process down on the CPU. With `scripts_of` nothing is run: the reproducers
-    of these cases are told.
+    `names` are the OpInfos whose samples call the operator, or its functional `sibling` where none
+    calls itself; `captured` are calls of a real model (`jumar.lab.check.captured`). Cases in `done`
+    are not run again, `only` leaves just those; calls in `avoid` took the process down on the CPU.
+    With `scripts_of` nothing is run: the reproducers of these cases are told.
     """
 
     operator: str
     dtype: str
     names: tuple[str, ...] = ()
+    sibling: str | None = None
     captured: tuple[Mapping[str, Any], ...] = ()
     done: frozenset[int] = field(default_factory=frozenset)
     only: frozenset[int] | None = None

@@ -17,6 +17,7 @@ from jumar.lab.check.captured import dtype_of
 from jumar.lab.check.implementations import fingerprint, listed_by
 from jumar.lab.check.journal import Journal
 from jumar.lab.check.running import PRELOAD, Done, Laboratory
+from jumar.lab.check.siblings import functional
 from jumar.lab.check.summary import Summary
 
 DTYPES = ("float32", "float16", "bfloat16", "int64")
@@ -57,7 +58,8 @@ def check(
     operators = chosen(patterns, target, captured=captured) if named else []
     with Zygote(PRELOAD) as zygote:
         laboratory = Laboratory(target, zygote, limit=limit)
-        index = laboratory.index()
+        layers = bool(operators) and not any("::" in one for one in operators)
+        index = {} if layers else laboratory.index()
         work = tasks(operators or chosen((), target, index), names, index, captured)
         journal = None if folder is None else Journal(folder, target, known)
         ledger = _Ledger(journal, len(work), progress)
@@ -106,10 +108,12 @@ def tasks(
     """A task for each operator and dtype, with what calls of it are known."""
     found = []
     for operator in operators:
+        sibling = None if operator in index else functional(operator)
+        names = tuple(index.get(sibling or operator, ()))
         mine = [one for one in captured if one["operator"] == operator]
         for dtype in dict.fromkeys([*dtypes, *map(dtype_of, mine)]):
             calls = tuple(one for one in mine if dtype_of(one) == dtype)
-            found.append(Task(operator, dtype, tuple(index.get(operator, ())), calls))
+            found.append(Task(operator, dtype, names, sibling, calls))
     return found
 
 

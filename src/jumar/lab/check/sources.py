@@ -12,7 +12,9 @@ from jumar.lab.check.adversarial import VOCABULARY
 from jumar.lab.check.base import Task
 from jumar.lab.check.calls import Call, answered, plain, signature
 from jumar.lab.check.judging import Planned
+from jumar.lab.check.siblings import with_outputs
 from jumar.lab.shadow import facts
+from jumar.operators.dispatcher import overload
 
 SAMPLES = 12
 """Calls that are taken from OpInfo samples, per operator and dtype."""
@@ -86,13 +88,14 @@ def _ordinary(op: Any, task: Task) -> Iterator[tuple[str, Call]]:
     from jumar.lab.check import samples
 
     dtype = getattr(torch, task.dtype)
+    called = overload(task.sibling) if task.sibling else op
     for number, given in enumerate(task.captured):
         yield f"captured call {number}", captured.rebuilt(given)
     left = SAMPLES
     for name in task.names[:INFOS]:
-        for call in samples.calls(op.name(), dtype, name, left):
+        for call in samples.calls(called.name(), dtype, name, left):
             left -= 1
-            yield f"sample of {name}", call
+            yield f"sample of {name}", call if called is op else with_outputs(op, called, call)
     if not task.names:
         for call in schema.made_up(op, dtype):
             yield "made of the schema", call
