@@ -221,7 +221,7 @@ def _print_recorded(golden: Golden, made: Reference, path: Path, as_json: bool) 
     click.echo(path)
     click.secho(
         f"{golden.model} on {made.key}: {answers} answers to {len(golden.requests)}"
-        f" requests, held against {made.anchor}. Covers {', '.join(covered(golden))}.",
+        f" requests. Anchor: {made.anchor}. Covers {', '.join(covered(golden))}.",
         dim=True,
         err=True,
     )
