@@ -1,4 +1,4 @@
-"""Write the generated pages of docs/: commands, errors, models. `--check` only compares.
+"""Write what is generated in docs/: commands, errors, models, routes. `--check` only compares.
 
 make docs
 python tools/make_docs.py --check
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,7 +22,12 @@ NOTE = "<!-- Written by `make docs`; edit its source, not this page. -->\n"
 
 def main() -> int:
     """Write the pages, or say which are out of step."""
-    pages = {"commands.md": commands(), "errors.md": error_tree(), "models.md": models()}
+    pages = {
+        "commands.md": commands(),
+        "errors.md": error_tree(),
+        "models.md": models(),
+        "server-shapes.md": shapes(),
+    }
     if "--check" not in sys.argv:
         for name, text in pages.items():
             (DOCS / name).write_text(text, encoding="utf-8")
@@ -50,6 +56,33 @@ def commands() -> str:
                 for sub in sorted(command.commands)
             ]
     return "\n".join(parts)
+
+
+def shapes() -> str:
+    """The page of shapes, with the server's table of routes between its two marks."""
+    from jumar.server.routes import ROUTES, SOCKETS
+
+    rows = [
+        f"| `{row.method} {row.path}` | {row.summary} | {_fields(row.takes)} | {_given(row)} |"
+        for row in ROUTES
+    ]
+    rows += [f"| `WS {path}` | Hear a job, and cancel it. |  | events |" for path in SOCKETS]
+    table = "\n".join(["| route | what | body | answer |", "|---|---|---|---|", *rows])
+    page = (DOCS / "server-shapes.md").read_text(encoding="utf-8")
+    begin, end = "<!-- routes -->\n", "<!-- /routes -->\n"
+    return page.partition(begin)[0] + begin + table + "\n" + end + page.partition(end)[2]
+
+
+def _fields(contract: Any) -> str:
+    """The fields of a body; those that may be left out with a question mark."""
+    if contract is None:
+        return ""
+    fields = contract.model_fields.items()
+    return f"`{', '.join(name + '?' * (not one.is_required()) for name, one in fields)}`"
+
+
+def _given(row: Any) -> str:
+    return f"`{row.gives.__name__ if row.gives else row.media}`"
 
 
 def helped(words: str, command: click.Command) -> str:

@@ -85,11 +85,17 @@ SOCKETS: dict[str, Callable[[WebSocket], Awaitable[None]]] = {
 def routes() -> list[BaseRoute]:
     """The table as Starlette takes it."""
     plain: list[BaseRoute] = [
-        Route(row.path, _named(row.path, row.handler), methods=[row.method]) for row in ROUTES
+        Route(_with_slashes(row.path), _named(row.path, row.handler), methods=[row.method])
+        for row in ROUTES
     ]
     return plain + [
         WebSocketRoute(path, _named(path, handler)) for path, handler in SOCKETS.items()
     ]
+
+
+def _with_slashes(path: str) -> str:
+    """Names of models may have slashes in them: `sentence-transformers/all-MiniLM-L6-v2`."""
+    return path.replace("{model}", "{model:path}")
 
 
 def _named(path: str, handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:

@@ -140,6 +140,8 @@ def test_models_are_openais_list_and_cards(client: openai.OpenAI) -> None:
     assert listed["actor"].object == "model"
     assert listed["actor"].model_dump()["golden"]["status"] == "unverified"
     assert client.models.retrieve("actor").id == "actor"
+    long_name = "sentence-transformers/all-MiniLM-L6-v2"
+    assert client.models.retrieve(long_name).id == "all-minilm-l6-v2"
     with pytest.raises(openai.NotFoundError) as caught:
         client.models.retrieve("acter")
     assert caught.value.code == "model_not_found"
