@@ -34,4 +34,4 @@ def print_table(
     for row in every:
         table.add_row(*row)
     columns = None if sys.stdout.isatty() else _UNFOLDED
-    Console(highlight=False, width=columns).print(table)
+    Console(highlight=False, markup=False, emoji=False, width=columns).print(table)
