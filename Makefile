@@ -29,7 +29,7 @@ flag-gems: export FLAGGEMS_CACHE_DIR=$(CURDIR)/$(GEMS)/cache
 flag-gems: $(GEMS)/.ready
 	$(GEMS)/bin/python -m pytest -q -p no:randomly tests/emulated/test_flag_gems.py
 	rm -rf $(GEMS)/findings
-	$(GEMS)/bin/python -W ignore tools/flag_gems/table.py --folder $(GEMS)/findings
+	$(GEMS)/bin/python -W ignore tools/flag_gems/table.py $(GEMS)/findings
 
 $(GEMS)/.ready: $(VENV)/.dev tools/flag_gems/prepare.py
 	$(BIN)/python tools/flag_gems/prepare.py $(GEMS)

@@ -66,6 +66,7 @@ class _Between(Loader):
 def change_triton() -> None:
     """Before FlagGems decorates its kernels."""
     _interpreted_kernels()
+    _constants()
     _language_once()
     _memory_in_place()
     _logic_of_blocks()
@@ -99,6 +100,25 @@ def _interpreted_kernels() -> None:
             return hashlib.sha256(self.src.encode()).hexdigest()
 
     interpreter.InterpretedFunction = Interpreted
+
+
+def _constants() -> None:
+    """The interpreter hands on types as they are, where compiled functions get a constant and ask
+    for its `value`; and it cannot take `True` as an argument.
+    """
+    import numpy as np
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    tl.dtype.value = property(lambda self: self)
+    convert = interpreter._implicit_cvt
+
+    def converted(value: Any) -> Any:
+        if not isinstance(value, bool):
+            return convert(value)
+        return tl.tensor(interpreter.TensorHandle(np.array([value]), tl.int1), tl.int1)
+
+    interpreter._implicit_cvt = converted
 
 
 def _language_once() -> None:

@@ -1,6 +1,6 @@
 """Check operators of FlagGems on the emulated NPU and print the verdicts: `make flag-gems`.
 
-    table.py [--folder FOLDER] [DTYPE …]
+    table.py [--workers N] FOLDER [DTYPE …]
 
 Findings are kept in FOLDER, with reproducers, and not made again.
 """
@@ -29,17 +29,20 @@ gelu_and_mul rms_norm rotary_embedding silu_and_mul
 """.split()
 DTYPES = ("float32", "float16")
 """Not bfloat16: Triton's interpreter cuts where hardware rounds."""
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 SEEN = 110
 """Characters of what was seen that the table has room for."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, help="where findings are kept")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("folder", type=Path)
     parser.add_argument("dtypes", nargs="*", default=DTYPES)
     given = parser.parse_args()
-    outside = Path(os.environ["GEMS_OUTSIDE"])
+    outside = given.folder.resolve() / "outside.txt"
+    outside.parent.mkdir(parents=True, exist_ok=True)
+    os.environ["GEMS_OUTSIDE"] = str(outside)
     session.PRELOAD = (*session.PRELOAD, "interpretable")
     summary = check(
         Target("flag_gems", "npu:0"),
@@ -47,7 +50,7 @@ def main() -> None:
         dtypes=given.dtypes,
         folder=given.folder,
         limit=LIMIT_S,
-        workers=int(os.environ.get("GEMS_WORKERS", "2")),
+        workers=given.workers,
         progress=lambda done, total: print(done.task.operator, done.task.dtype, file=sys.stderr),
     )
     print("\n".join(rows(summary)))
