@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from jumar.server.settings import Keys
 
 _NEEDS = ("starlette", "uvicorn", "python_multipart", "websockets", "prometheus_client")
+_LAZY = {"transformers": "transformers.modeling_utils"}
+"""What a library imports at its first model only, and which takes most of the time."""
+
 _COUNT = click.IntRange(min=1)
 _SECONDS = click.FloatRange(min=0, min_open=True)
 _FILE = click.Path(path_type=Path)
@@ -236,8 +239,9 @@ def _preloaded(names: list[str]) -> list[str]:
     from jumar import catalog
     from jumar.runtime.families import family_of
 
-    modules = [module for name in names for module in family_of(catalog.get(name)).requires]
-    return [module for module in dict.fromkeys(modules) if find_spec(module) is not None]
+    needed = [module for name in names for module in family_of(catalog.get(name)).requires]
+    here = [module for module in dict.fromkeys(needed) if find_spec(module) is not None]
+    return here + [_LAZY[module] for module in here if module in _LAZY]
 
 
 def _told(address: str) -> None:
