@@ -171,7 +171,7 @@ def test_the_page_and_the_json_hold_all_of_it(summary):
     from jumar.lab.check.page import as_html
 
     page = as_html(summary)
-    assert "emulated, no hardware was checked" in page
+    assert "emulated: no hardware was checked" in page
     for operator in OPERATORS:
         assert operator in page
     assert json.loads(json.dumps(summary.as_dict()))["verdicts"] == summary.kinds()

@@ -9,6 +9,7 @@ from jumar.evidence import Store, Verdict, quarantine
 from jumar.lab.check.base import Case, Finding, Target
 from jumar.lab.check.errors import verdict
 from jumar.lab.check.journal import Journal
+from jumar.lab.check.page import as_html, rows
 from jumar.lab.check.session import checked_dtypes, chosen
 from jumar.lab.check.summary import Summary
 
@@ -32,6 +33,23 @@ def test_shape_classes_have_verdicts_of_their_own():
     found = [finding("wrong"), finding("correct", 1, shapes=((1, 10), (10, 4)))]
     kinds = {one.subject.shape_class: one.kind for one in Summary(TARGET, HERE, found).judgements()}
     assert kinds == {"8x16,16x4": "wrong", "1x16,16x4": "correct"}
+
+
+def test_the_page_has_a_row_for_each_verdict_on_an_operator_and_dtype():
+    kinds = ["correct", "wrong", "wrong", "hangs"]
+    found = [finding(kind, n, shapes=((n, 10),)) for n, kind in enumerate(kinds)]
+    summary = Summary(TARGET, HERE, found, {"aten::rand": "it draws"}, {"aten::mm int64": "left"})
+    made = rows(summary.judgements())
+    assert [(one.finding.verdict.kind, one.cases, one.bad) for one in made] == [
+        ("hangs", 1, 1),
+        ("wrong", 2, 2),
+        ("correct", 1, 0),
+    ]
+    assert made[1].reasons == {"because": ["1x16", "2x16"]}
+    page = as_html(summary)
+    assert page.count("<details") == 3
+    assert all(one in page for one in ("aten::rand", "it draws", "1x16", "2x16", "trace", "left"))
+    assert "emulated: no hardware was checked" in page
 
 
 def test_what_a_check_found_bad_and_now_correct_is_lifted(tmp_path):
