@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+from jumar.contracts.errors import DeviceUnavailable
 from jumar.operators.catalogue import live
 from jumar.operators.catalogue.torch_npu import KEY
+from jumar.operators.policy.explain import in_force
 
 
 def test_kernels_of_the_loaded_torch_npu_are_its_implementations():
@@ -23,3 +26,9 @@ def test_an_emulated_torch_npu_is_never_taken_for_a_real_one():
 
 def test_operators_of_torch_npu_are_of_the_catalogue():
     assert live().operator("npu::npu_rms_norm").kind == "library"
+
+
+def test_a_decision_is_asked_of_a_device_that_is_there():
+    assert in_force("npu:1", live()).decide("aten::mm").implementation == "device"
+    with pytest.raises(DeviceUnavailable, match="npu:7"):
+        in_force("npu:7", live())

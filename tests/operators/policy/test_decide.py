@@ -135,6 +135,16 @@ def test_where_nothing_is_left_the_error_says_why_of_each() -> None:
         assert part in refused.value.message
 
 
+def test_where_what_is_required_cannot_be_had_the_error_names_the_line_that_requires_it() -> None:
+    with pytest.raises(OperatorUnavailable) as refused:
+        decided(
+            "require: [{operators: [aten::mm], providers: device}]",
+            rules=quarantine(bad("aten::mm", "device", "aborts")),
+        )
+    assert "reference is not what is required (first.yaml:1)" in refused.value.message
+    assert "first.yaml:1" in str(refused.value.hint)
+
+
 def test_an_order_without_the_reference_needs_a_strict_policy() -> None:
     order = "order: [{families: mm, providers: [device]}]"
     with pytest.raises(InvalidValue, match=r"first.yaml:1: the order of .* leaves the reference"):

@@ -143,7 +143,7 @@ class Decisions:
         left = []
         for provider in dict.fromkeys([*order, *self.candidates(name)]):
             told = [
-                *self._missing(name, provider, order),
+                *self._missing(name, provider, order, required),
                 *self._denials(name, provider, required),
                 *self._quarantine(name, provider, shape_class, dtype),
             ]
@@ -151,7 +151,7 @@ class Decisions:
             if not any(step.effect == "excluded" for step in told):
                 left.append(provider)
         if not left:
-            raise _nothing_left(name, steps)
+            raise _nothing_left(name, steps, _origin_of(by))
         line = Step("chosen", left[0], f"computes {name}", _origin_of(by))
         return Decision(name, tuple(left), line, (*steps, line), self.device_class)
 
@@ -184,10 +184,14 @@ class Decisions:
         idle = (_idle(one) for one in about if not one.holds)
         return (applying[-1] if applying else None), tuple(idle)
 
-    def _missing(self, operator: str, provider: str, order: tuple[str, ...]) -> Iterator[Step]:
+    def _missing(
+        self, operator: str, provider: str, order: tuple[str, ...], required: _Resolved | None
+    ) -> Iterator[Step]:
         if provider not in self.candidates(operator):
             yield Step("excluded", provider, "has no implementation here", "catalogue")
-        if provider not in order:
+        if provider not in order and required is not None:
+            yield Step("excluded", provider, "is not what is required", str(required.rule.origin))
+        elif provider not in order:
             yield Step("excluded", provider, "is not in the order", "order")
 
     def _denials(self, operator: str, provider: str, required: _Resolved | None) -> Iterator[Step]:
@@ -270,10 +274,10 @@ def _denial(one: _Resolved, provider: str, required: _Resolved | None) -> Step:
     return Step("excluded", provider, f"denied{doubt}{why}", str(rule.origin))
 
 
-def _nothing_left(operator: str, steps: Iterable[Step]) -> OperatorUnavailable:
+def _nothing_left(operator: str, steps: Iterable[Step], line: str) -> OperatorUnavailable:
     said = [f"{one.implementation} {one}" for one in steps if one.effect == "excluded"]
     return OperatorUnavailable(
         f"No implementation of {operator} is left: {'; '.join(said)}.",
-        hint=f"jumar operators explain {operator}",
+        hint=f"Who may compute it says {line}: change that, or what excludes the others.",
         param="operators",
     )

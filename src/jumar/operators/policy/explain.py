@@ -49,17 +49,19 @@ def in_force(
     """The decisions of the policy in force, the quarantine, and a device by name.
 
     Raises:
-        DeviceUnavailable: the device is not here and nothing is assumed of it.
+        DeviceUnavailable: the device is not here, or has no such number, and nothing is assumed.
     """
-    from jumar.devices.select import accelerators, parse
+    from jumar.devices.select import accelerators, parse, place
     from jumar.evidence import Store, quarantine
 
     kinds = accelerators()
-    kind, _ = parse(device, kinds)
+    kind, index = parse(device, kinds)
     accelerator = kinds["cpu" if kind == "auto" else kind]
     fingerprint = dict(assumed or {})
     reason = accelerator.unavailable()
     if reason is None:
+        if index is not None and not assumed:
+            place(device)  # raises where there is none of that number
         there = {"device_class": accelerator.device_class(), **accelerator.fingerprint()}
         fingerprint = there | fingerprint
     elif not fingerprint:
