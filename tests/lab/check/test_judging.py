@@ -164,7 +164,7 @@ def test_a_layer_is_held_to_its_formula():
 def test_an_operator_that_draws_random_numbers_is_not_judged():
     bernoulli = subject("aten::bernoulli")
     assert not list(bernoulli.plan(Task("aten::bernoulli", "float32"), lambda number: None))
-    assert "random" in bernoulli.without_inputs()
+    assert "random" in bernoulli.without_inputs("float32")
     assert "one of many" in subject("aten::linalg_qr").refusal()
     assert subject(ADD).refusal() is None
 

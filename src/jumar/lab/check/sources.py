@@ -45,9 +45,9 @@ def refusal(op: Any) -> str | None:
     return REFUSED.get(op.name().partition("::")[2].partition(".")[0])
 
 
-def without_inputs(op: Any) -> str:
-    """Why an operator has no cases."""
-    return RANDOM if facts.may_draw(op) else "no inputs known"
+def without_inputs(op: Any, dtype: str) -> str:
+    """Why an operator has no cases in this dtype."""
+    return RANDOM if facts.may_draw(op) else f"no call of it is known that the CPU takes in {dtype}"
 
 
 def plan(op: Any, task: Task, trying: Callable[[int], object]) -> Iterator[Planned]:

@@ -32,8 +32,8 @@ class Subject(Protocol):
         """Why no verdict can be had; None where one can."""
         ...
 
-    def without_inputs(self) -> str:
-        """Why there are no calls, where there are none."""
+    def without_inputs(self, dtype: str) -> str:
+        """Why there are no calls in this dtype, where there are none."""
         ...
 
     def plan(self, task: Task, trying: Callable[[int], object]) -> Iterator[Planned]:
@@ -67,9 +67,9 @@ class Overload:
         """See `sources.refusal`."""
         return sources.refusal(self.op)
 
-    def without_inputs(self) -> str:
+    def without_inputs(self, dtype: str) -> str:
         """See `sources.without_inputs`."""
-        return sources.without_inputs(self.op)
+        return sources.without_inputs(self.op, dtype)
 
     def plan(self, task: Task, trying: Callable[[int], object]) -> Iterator[Planned]:
         """See `sources.plan`."""
@@ -99,9 +99,9 @@ class Layer:
             return "it has no numbers of its own to compare"
         return None
 
-    def without_inputs(self) -> str:
+    def without_inputs(self, dtype: str) -> str:
         """Limits are given for floating-point dtypes."""
-        return "it has no limits for this dtype"
+        return f"it has no limits for {dtype}"
 
     def plan(self, task: Task, trying: Callable[[int], object]) -> Iterator[Planned]:
         """The cases that the operator lists, in a dtype that it has limits for."""

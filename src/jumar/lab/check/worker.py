@@ -90,7 +90,8 @@ class _Batch:
             Case(self.task.operator, self.task.dtype, one.number, one.source, one.call.shapes())
             for one in planned
         )
-        tell(Plan(cases, refused or ("" if cases else self.subject.without_inputs())))
+        without = "" if cases else self.subject.without_inputs(self.task.dtype)
+        tell(Plan(cases, refused or without))
         try:
             implementation = implementations.find(self.target, self.task.operator, self.task.dtype)
         except JumarError as error:
