@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
+import os
+import time
 import wave
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,6 +33,7 @@ MANIFEST: dict[str, Any] = {
             "config": {
                 "response_format": {"default": "wav", "choices": ["wav", "flac"]},
                 "speed": {"minimum": 0.5, "maximum": 2.0},
+                "stream": None,
             },
         },
         "text2image": {
@@ -117,8 +121,32 @@ def wav(samples: bytes = SAMPLES) -> bytes:
 
 def _sound(run: Run) -> Draft:
     name = run.config["response_format"]
+    if run.config["stream"]:
+        _in_pieces(run)
     data = wav() if name == "wav" else b"fLaC" + asked(run)
     return Draft("audio", f"audio/{name}", f".{name}", _writing(data), sample_rate=RATE)
+
+
+def _in_pieces(run: Run) -> None:
+    """Two pieces; a prompt `MANNER PATH` says what happens between them.
+
+    `wait`: until there is a file at the path. `die`: the process ends, where there is none yet.
+    `fail`: an error.
+    """
+    manner, _, path = run.inputs["prompt"].partition(" ")
+    half = len(SAMPLES) // 2
+    for number, data in enumerate((SAMPLES[:half], SAMPLES[half:]), 1):
+        if number == 2 and manner == "wait":
+            while not Path(path).exists():
+                run.check()
+                time.sleep(0.01)
+        if number == 2 and manner == "die" and not Path(path).exists():
+            Path(path).touch()
+            os._exit(3)
+        if number == 2 and manner == "break":
+            raise RuntimeError("The voice broke.")
+        pcm = base64.b64encode(data).decode()
+        run.emit("sound", kept=False, number=number, rate=RATE, pcm=pcm)
 
 
 def _picture(run: Run) -> Draft:

@@ -153,6 +153,14 @@ def encode(samples: np.ndarray, rate: int, name: str) -> Draft:
     )
 
 
+def pcm16(samples: np.ndarray) -> np.ndarray:
+    """float32 [n] → int16 [n], clipped beyond -1 … 1: the samples that files hold."""
+    import numpy as np
+
+    rounded: np.ndarray = np.rint(np.clip(samples, -1.0, 1.0) * 32767.0).astype(np.int16)
+    return rounded
+
+
 def check_rate(rate: int, name: str) -> None:
     """Raise InvalidValue where the format called `name` cannot have `rate` samples per second."""
     rates = FORMATS[name].rates
@@ -167,10 +175,9 @@ def check_rate(rate: int, name: str) -> None:
 def _writer(samples: np.ndarray, rate: int, format_: Format) -> Callable[[BinaryIO], None]:
     def write(file: BinaryIO) -> None:
         import av
-        import numpy as np
 
-        pcm = np.rint(np.clip(samples, -1.0, 1.0) * 32767.0).astype(np.int16)
-        frame = av.AudioFrame.from_ndarray(pcm[None], format=format_.samples, layout="mono")
+        pcm = pcm16(samples)[None]
+        frame = av.AudioFrame.from_ndarray(pcm, format=format_.samples, layout="mono")
         frame.rate = rate
         # bitexact: no time, no version and no random stream number in the file
         options = {"fflags": "bitexact"}

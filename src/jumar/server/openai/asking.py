@@ -24,6 +24,7 @@ from jumar.contracts.errors import (
 )
 from jumar.contracts.requests import GenerateRequest
 from jumar.contracts.results import GenerateResult
+from jumar.runtime.run import Listener
 from jumar.server.contracts import GenerateBody
 from jumar.server.desk import Desk
 from jumar.server.wire import answered, checked
@@ -107,8 +108,10 @@ def asked(desk: Desk, kind: type[B], payload: Mapping[str, Any], tasks: Sequence
     return Asked(body, manifest, task, inputs, config)
 
 
-async def result_of(request: Request, one: Asked[Any]) -> GenerateResult:
-    """Run it, for as long as the caller is there.
+async def result_of(
+    request: Request, one: Asked[Any], listener: Listener | None = None
+) -> GenerateResult:
+    """Run it, for as long as the caller is there. `listener` is called in a thread of the engine's.
 
     Raises:
         JumarError: it was refused, or has failed.
@@ -125,7 +128,7 @@ async def result_of(request: Request, one: Asked[Any]) -> GenerateResult:
         except JumarError:
             desk.inbox.discard(one.inputs)
             raise
-        visit = desk.visit(admitted, None, cancel)
+        visit = desk.visit(admitted, listener, cancel)
         visit.run.known["trace_id"] = request.state.request_id
         return desk.ask(visit)
 

@@ -13,6 +13,7 @@ from jumar.contracts.errors import InvalidModelOutput
 from jumar.contracts.results import Artifact
 from jumar.server.openai.asking import Asked, asked, headers_of, result_of
 from jumar.server.openai.bodies import SpeechBody
+from jumar.server.openai.speaking import RAW, spoken
 from jumar.server.wire import json_of
 
 _DEFAULT = "mp3"
@@ -20,7 +21,9 @@ _DEFAULT = "mp3"
 
 
 async def speech(request: Request) -> Response:
-    """Sound as a file; `pcm` is 16-bit, mono, little-endian, its rate in the media type."""
+    """Sound as a file; `pcm` is 16-bit, mono, little-endian, its rate in the media type, and comes
+    piece by piece where the model tells of its pieces.
+    """
     one = asked(request.app.state.desk, SpeechBody, await json_of(request), ("text2audio",))
     body = one.body
     one.carry("input", "prompt", body.input)
@@ -30,11 +33,13 @@ async def speech(request: Request) -> Response:
     one.carry("instructions", "instructions", body.instructions, neutral=("",))
     one.carry("speed", "speed", body.speed, neutral=(1.0,))
     strip = _carry_format(one)
+    if strip and "stream" in one.spec.config and "sample_rate" not in one.config:
+        return await spoken(request, one)
     result = await result_of(request, one)
     (sound,) = result.outputs
     if strip:
         samples = await run_in_threadpool(_samples, sound)
-        mime = f"audio/pcm; rate={sound.sample_rate}; channels=1"
+        mime = RAW.format(rate=sound.sample_rate)
         return Response(samples, media_type=mime, headers=headers_of(result))
     return FileResponse(sound.path, media_type=sound.mime, headers=headers_of(result))
 

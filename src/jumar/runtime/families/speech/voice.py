@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import secrets
 from collections.abc import Iterator
 from functools import lru_cache
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.contracts.errors import InvalidInput, InvalidModelOutput, WeightsUnavailable
 from jumar.runtime.families.base import Draft
-from jumar.runtime.families.sound import encode, resample
+from jumar.runtime.families.sound import encode, pcm16, resample
 from jumar.runtime.families.speech.text import LONGEST_WORD, in_parts, named, silent, whole
 from jumar.runtime.run import Run
 
@@ -100,7 +101,10 @@ class Voice:
             run.warn(f"Symbols that have no sound were left out: {named([*unheard])}")
 
     def _speak(self, pieces: list[str], noise: np.random.Generator, run: Run) -> Iterator[Any]:
-        """float32 [n] per piece; the noise goes on from piece to piece, as in hibari itself."""
+        """float32 [n] per piece; the noise goes on from piece to piece, as in hibari itself.
+
+        With `stream` each is also an event `sound`: its number, its rate, and 16-bit samples.
+        """
         import numpy as np
 
         speed = run.config["speed"] or 1.0
@@ -110,6 +114,9 @@ class Voice:
                 raise InvalidModelOutput("The voice made samples that are NaN or infinite.")
             if any(c.isalpha() for c in phonemes) and np.abs(samples).max(initial=0) < QUIETEST:
                 raise InvalidModelOutput(f"The voice made silence of {_brief(phonemes)!r}.")
+            if run.config["stream"]:
+                data = base64.b64encode(pcm16(samples).astype("<i2").tobytes()).decode()
+                run.emit("sound", kept=False, number=done, rate=RATE, pcm=data)
             yield samples
             run.step(done, len(pieces), seconds=round(len(samples) / RATE, 3))
 

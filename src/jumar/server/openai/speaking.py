@@ -1,0 +1,83 @@
+"""Speech that leaves piece by piece, each as soon as it is spoken."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import secrets
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from jumar.contracts.errors import Cancelled, InvalidModelOutput, JumarError
+from jumar.contracts.results import GenerateResult, StageEventRecord
+from jumar.server.openai.asking import Asked, result_of
+from jumar.server.openai.bodies import SpeechBody
+
+log = logging.getLogger(__name__)
+
+RAW = "audio/pcm; rate={rate}; channels=1"
+
+Pieces = asyncio.Queue[dict[str, Any] | None]
+"""Data of `sound` events in their order; None after the last."""
+
+
+async def spoken(request: Request, one: Asked[SpeechBody]) -> Response:
+    """The answer, once its first piece is there.
+
+    Raises:
+        JumarError: the run was refused, or has failed before.
+    """
+    one.config["stream"] = True
+    # A run of a lost worker is done again: with this seed it says the same once more.
+    one.config.setdefault("seed", secrets.randbelow(2**31))
+    pieces: Pieces = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def hear(event: StageEventRecord) -> None:
+        if event.event == "sound":
+            loop.call_soon_threadsafe(pieces.put_nowait, event.data)
+
+    running = asyncio.ensure_future(result_of(request, one, hear))
+    running.add_done_callback(lambda _: pieces.put_nowait(None))
+    first = await pieces.get()
+    if first is None:
+        await running
+        raise InvalidModelOutput(f"{one.manifest.id} spoke, and told of no piece.")
+    return Speaking(first, pieces, running)
+
+
+class Speaking(Response):
+    """Sound that is still being made. Where it fails, the connection is closed without an end."""
+
+    def __init__(
+        self, first: dict[str, Any], pieces: Pieces, running: asyncio.Future[GenerateResult]
+    ) -> None:
+        super().__init__(media_type=RAW.format(rate=first["rate"]))
+        del self.headers["content-length"]
+        self._first = first
+        self._pieces = pieces
+        self._running = running
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Give out each piece once, in order; whether the caller is there, `running` looks."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        piece: dict[str, Any] | None = self._first
+        given = 0
+        while piece is not None:
+            if piece["number"] > given:  # else the run was begun again
+                given = piece["number"]
+                data = base64.b64decode(piece["pcm"])
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+            piece = await self._pieces.get()
+        try:
+            await self._running
+        except Cancelled:
+            return
+        except JumarError as error:
+            log.warning("Speech broke off after %d pieces: %s", given, error)
+            return
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
