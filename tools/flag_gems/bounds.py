@@ -84,7 +84,8 @@ def _outside(ptrs: Any) -> Any:
     size = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize
     outside = np.ones_like(ptrs.data, dtype=bool)
     for first, end in _Launch.spans:
-        outside &= (ptrs.data < first) | (ptrs.data + size > end)
+        if end - first >= size:
+            outside &= (ptrs.data < first) | (ptrs.data > end - size)
     return outside
 
 

@@ -23,8 +23,8 @@ aten::any aten::argmax aten::argmin aten::bmm aten::cat aten::div.Tensor
 aten::embedding aten::exp aten::exponential_ aten::fill.Scalar aten::gather aten::gelu
 aten::index.Tensor aten::isin.Tensor_Tensor aten::log aten::masked_fill.Scalar aten::max.dim
 aten::mean.dim aten::mm aten::mm.out aten::mul.Tensor aten::native_layer_norm
-aten::pow.Tensor_Scalar aten::pow.Tensor_Tensor aten::silu aten::sort aten::sub.Tensor
-aten::sum.dim_IntList aten::tanh aten::topk aten::where.self aten::zeros
+aten::pow.Tensor_Scalar aten::pow.Tensor_Tensor aten::silu aten::sub.Tensor
+aten::sum.dim_IntList aten::tanh aten::where.self aten::zeros
 gelu_and_mul rms_norm rotary_embedding silu_and_mul
 """.split()
 DTYPES = ("float32", "float16")
