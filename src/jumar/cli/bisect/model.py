@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from jumar.contracts.errors import InvalidRequest
+
 if TYPE_CHECKING:
     from jumar.contracts.requests import GenerateRequest
     from jumar.evidence import Verdict
@@ -44,6 +46,9 @@ def plain(request: GenerateRequest) -> GenerateRequest:
     """The request as trials run it: with inputs, and without graphs, unless it says otherwise.
 
     In a graph operators are fused, and an override of one reaches nothing.
+
+    Raises:
+        InvalidRequest: it has no inputs, and nobody wrote a usual request for its task.
     """
     from jumar import catalog
     from jumar.lab.golden import Facts, usual_requests
@@ -54,7 +59,14 @@ def plain(request: GenerateRequest) -> GenerateRequest:
     if "compile" in params:
         config.setdefault("compile", "off")
     if not inputs:
-        usual = usual_requests(request.task, Facts(None, frozenset(params), str(SPEECH)))[0]
+        try:
+            usual = usual_requests(request.task, Facts(None, frozenset(params), str(SPEECH)))[0]
+        except InvalidRequest as none:
+            raise InvalidRequest(
+                f"There is no usual request for {request.task}.",
+                hint=f"Give its inputs: jumar generate --model {request.model} --help",
+                param="inputs",
+            ) from none
         inputs, config = dict(usual.inputs), {**usual.config, **config}
     return request.model_copy(update={"inputs": inputs, "config": config})
 
