@@ -140,6 +140,20 @@ def test_an_accelerator_may_round_otherwise_each_time_and_no_more() -> None:
 # ---- nothing passes for something --------------------------------------------------------------
 
 
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_a_cpu_in_a_narrow_format_may_round_by_the_company_and_in_fp32_may_not(dtype: str) -> None:
+    """A batch goes another way through the kernels than a single text."""
+    narrow = Key("cpu", dtype, "some CPU")
+
+    def rounding(request: Request) -> dict[str, Answer]:
+        company = 1 + 5e-4 * len(request.inputs["texts"])
+        told = asker(right)(request)
+        return {name: Answer("vector", one.value * company) for name, one in told.items()}
+
+    assert verify(golden(), narrow, rounding, made_on={}).findings == ()
+    assert verify(golden(), CPU, rounding, made_on={}).findings
+
+
 def test_without_a_reference_of_this_kind_it_is_unverified() -> None:
     outcome = verify(with_reference(CPU), NPU, asker(right), made_on={})
     assert (outcome.status, outcome.checked) == ("unverified", 0)

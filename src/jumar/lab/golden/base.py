@@ -56,8 +56,11 @@ class Key:
 
     @property
     def rounding(self) -> str:
-        """The row of limits in `jumar.parity`: CPUs agree closely, accelerators by their format."""
-        return "cpu" if self.device_class == "cpu" else self.dtype
+        """The row of limits in `jumar.parity`: CPUs agree closely in float32, all else by its
+        format. In a narrow one a batch rounds other than a single text, also on a CPU.
+        """
+        exact = self.device_class == "cpu" and self.dtype not in ("fp16", "bf16")
+        return "cpu" if exact else self.dtype
 
     def admits(self, other: Key) -> bool:
         """Whether a reference of `self` may judge an answer of `other`: CPUs of all makes agree."""
