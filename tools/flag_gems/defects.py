@@ -19,6 +19,7 @@ PICKED = torch.tensor([2, 0])
 CHOSEN = torch.tensor([True, False, True])
 ACROSS = torch.tensor([[0, 1, 2], [1, 2, 0]]).t()
 NOTHING = torch.empty(0, 5)
+LEFT, RIGHT = torch.empty(5, 0), torch.empty(0, 4)
 SCALAR = torch.tensor(1.0)
 
 CALLS: tuple[tuple[str, Callable[[], Any], Callable[[], Any]], ...] = (
@@ -64,6 +65,11 @@ CALLS: tuple[tuple[str, Callable[[], Any], Callable[[], Any]], ...] = (
         "NOTHING.fill(1).shape",
         lambda: torch.fill(NOTHING, 1.0).shape,
         lambda: flag_gems.fill_scalar(NOTHING.npu(), 1.0).shape,
+    ),
+    (
+        "torch.mm(LEFT, RIGHT, out=…)[0]",
+        lambda: torch.mm(LEFT, RIGHT)[0],
+        lambda: flag_gems.mm_out(LEFT.npu(), RIGHT.npu(), out=torch.empty(5, 4).npu()).cpu()[0],
     ),
 )
 
