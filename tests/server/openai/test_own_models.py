@@ -238,6 +238,44 @@ def test_a_form_without_its_file_is_refused_and_leaves_no_upload(server: Running
     assert list(uploads.iterdir()) == []
 
 
+def test_what_stands_once_cannot_stand_twice(server: Running) -> None:
+    mask = ("mask", ("m.png", png(alpha=0)))
+    files = [("image", ("i.png", png())), mask, mask]
+    fields = {"model": "actor", "prompt": "a hat"}
+    refused = server.client.post("/v1/images/edits", data=fields, files=files)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "mask")
+    sound = ("file", ("a.wav", actor.wav()))
+    refused = server.client.post(
+        "/v1/audio/transcriptions", data={"model": "actor"}, files=[sound, sound]
+    )
+    assert refused.status_code == 400
+    pictures = [("image[]", ("i.png", png()))] * 2
+    refused = server.client.post("/v1/images/edits", data=fields, files=pictures)
+    assert refused.status_code == 400, "the model takes one picture"
+    assert list((server.desk.settings.data / "uploads").iterdir()) == []
+
+
+@pytest.mark.parametrize("route", ["chat/completions", "images/generations", "audio/speech"])
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"model": null}', b'{"model": [1]}', b"\xff"]
+)
+def test_a_body_without_a_model_is_the_callers_mistake(
+    server: Running, route: str, body: bytes
+) -> None:
+    headers = {"content-type": "application/json"}
+    refused = server.client.post(f"/v1/{route}", content=body, headers=headers)
+    assert refused.status_code == 400, refused.text
+
+
+@pytest.mark.parametrize("route", ["images/edits", "audio/transcriptions"])
+@pytest.mark.parametrize("kind", ["application/json", "multipart/form-data; boundary=x"])
+def test_a_broken_form_is_the_callers_mistake(server: Running, route: str, kind: str) -> None:
+    refused = server.client.post(
+        f"/v1/{route}", content=b"--x\r\nnothing", headers={"content-type": kind}
+    )
+    assert refused.status_code == 400, refused.text
+
+
 def test_a_file_of_the_server_cannot_be_named(server: Running) -> None:
     fields = {"model": "actor", "audio": (None, "/etc/hostname")}
     refused = server.client.post("/v1/audio/transcriptions", files=fields)

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from jumar import catalog
 from jumar.contracts.errors import (
     Cancelled,
+    InvalidRequest,
     JumarError,
     NotPermitted,
     Overloaded,
@@ -88,7 +89,9 @@ def elsewhere(surface: Surface) -> Handler:
 
     async def handler(request: Request) -> Response:
         name = (await json_of(request)).get("model")
-        manifest = request.app.state.desk.manifest(str(name))
+        if not isinstance(name, str):
+            raise InvalidRequest("The body names no model.", param="model")
+        manifest = request.app.state.desk.manifest(name)
         raise UnsupportedTask(
             f"{manifest.id} does not do {surface.what}. It does {', '.join(manifest.tasks)}.",
             hint="Other servers' models do: --upstream NAME=URL",

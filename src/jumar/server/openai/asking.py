@@ -65,8 +65,11 @@ class Asked(Generic[B]):
         elif key in self.spec.config:
             self.config[key] = value
         elif value not in neutral:
+            ways = ["Leave it out", *(f"give {one!r}" for one in neutral)]
             raise InvalidValue(
-                f"{self.manifest.id} has no {name} to set.", hint="Leave it out.", param=name
+                f"{self.manifest.id} has no {name} to set.",
+                hint=f"{', or '.join(ways)}.",
+                param=name,
             )
 
     def carry_size(self, size: str | None) -> None:

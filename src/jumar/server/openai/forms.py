@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,12 @@ _FILES, _FIELDS = 16, 64
 
 @asynccontextmanager
 async def form_of(
-    request: Request, files: Mapping[str, str], lists: frozenset[str] = frozenset()
+    request: Request, files: Mapping[str, str], lists: Collection[str] = ()
 ) -> AsyncIterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Fields and inputs of a form; `files` maps its files to inputs.
 
-    Names may end in `[]`. A field among `lists` is a list, any other stands once; an input is a
-    path, or a list of several. Where the block fails, the uploads are gone.
+    Names may end in `[]`. A field among `lists` is a list, an input there a list where there are
+    several; any other stands once. Where the block fails, the uploads are gone.
 
     Raises:
         InvalidRequest: it is no form, a field stands twice, or a file has an unknown name.
@@ -45,8 +45,11 @@ async def form_of(
                     uploads[files[name]].append(desk.inbox.put(await value.read(), suffix))
                 else:
                     raise InvalidRequest(f"There is no file {name[:100]!r}.", param=name[:100])
-        inputs = {name: found if len(found) > 1 else found[0] for name, found in uploads.items()}
-        yield {name: _one(name, found, name in lists) for name, found in fields.items()}, inputs
+        several = {name for name, found in uploads.items() if name in lists and len(found) > 1}
+        yield (
+            {name: _one(name, found, name in lists) for name, found in fields.items()},
+            {name: _one(name, found, name in several) for name, found in uploads.items()},
+        )
     except BaseException:
         desk.inbox.discard(uploads)
         raise

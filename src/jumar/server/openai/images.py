@@ -29,7 +29,8 @@ async def generations(request: Request) -> Response:
 
 async def edits(request: Request) -> Response:
     """A picture, drawn again after words; with a mask only that part of it."""
-    async with form_of(request, {"image": "image", "mask": "mask"}) as (fields, inputs):
+    files = {"image": "image", "mask": "mask"}
+    async with form_of(request, files, ("image",)) as (fields, inputs):
         tasks = ("inpaint",) if "mask" in inputs else ("edit", "image2image")
         one = asked(request.app.state.desk, EditBody, fields, tasks)
         needed(inputs, "image", "image")

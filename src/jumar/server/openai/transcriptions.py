@@ -16,12 +16,14 @@ from jumar.server.openai.bodies import TranscriptionBody
 from jumar.server.openai.forms import form_of, needed
 
 _AS_JSON = ("json", "verbose_json")
-_LISTS = frozenset({"timestamp_granularities"})
 
 
 async def transcriptions(request: Request) -> Response:
     """What is said in a sound file: as JSON, text, or captions."""
-    async with form_of(request, {"file": "audio"}, _LISTS) as (fields, inputs):
+    async with form_of(request, {"file": "audio"}, ("timestamp_granularities",)) as (
+        fields,
+        inputs,
+    ):
         one = asked(request.app.state.desk, TranscriptionBody, fields, ("audio2text",))
         needed(inputs, "audio", "file")
         one.inputs.update(inputs)
