@@ -14,7 +14,7 @@ from jumar.contracts.results import Parity
 from jumar.engine.answering import Encoding
 from jumar.engine.house import House, Limits
 from jumar.engine.queue import Batching
-from jumar.engine.served import Service
+from jumar.engine.service import Service
 from jumar.engine.visit import Visit
 from jumar.isolate import Zygote
 

@@ -21,7 +21,7 @@ from jumar.contracts.errors import (
 from jumar.contracts.requests import text2audio
 from jumar.contracts.results import GenerateResult, Parity
 from jumar.engine.house import LEAVING, House, Limits
-from jumar.engine.served import Service
+from jumar.engine.service import Service
 from jumar.engine.visit import Visit
 from jumar.engine.watched import WatchedModel
 from jumar.isolate import Zygote

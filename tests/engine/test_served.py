@@ -15,7 +15,8 @@ from jumar import catalog
 from jumar.contracts.errors import NotReady, Overloaded, RunFailed
 from jumar.contracts.requests import text2audio
 from jumar.contracts.results import Parity
-from jumar.engine.served import Served, Service
+from jumar.engine.served import Served
+from jumar.engine.service import Service
 from jumar.engine.visit import Visit
 from jumar.engine.watched import WatchedModel
 from jumar.isolate import Zygote

@@ -18,7 +18,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from jumar.contracts.errors import InvalidInput, NotPermitted, UnknownModel
-from jumar.engine.served import Service
+from jumar.engine.service import Service
 from jumar.server.settings import Keys, read_aliases, refuse_open_door
 
 KEY = "sk-the-one-key-that-opens"

@@ -12,7 +12,7 @@ from tests.support.serving import Running, serving
 
 from jumar.contracts.errors import ParityFailed
 from jumar.contracts.results import Parity
-from jumar.engine.served import Prove, Service
+from jumar.engine.service import Prove, Service
 from jumar.engine.watched import WatchedModel
 from jumar.lab.golden import places
 from jumar.server.proving import proven

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.support.serving import PATIENT, Running, serving
 
-from jumar.engine.served import Service
+from jumar.engine.service import Service
 from jumar.server.desk import Desk
 
 REQUESTS, CALLERS, KILLS = 120, 8, 4

@@ -19,7 +19,7 @@ import uvicorn
 
 from jumar.engine.house import House, Limits
 from jumar.engine.jobs import SqliteStore
-from jumar.engine.served import Prove, Service
+from jumar.engine.service import Prove, Service
 from jumar.isolate import Zygote
 from jumar.server.app import application
 from jumar.server.desk import Desk

@@ -14,7 +14,7 @@ from jumar.contracts.errors import DependencyMissing, InvalidValue
 
 if TYPE_CHECKING:
     from jumar.engine.house import Limits
-    from jumar.engine.served import Service
+    from jumar.engine.service import Service
     from jumar.server.settings import Keys
 
 _NEEDS = ("starlette", "uvicorn", "python_multipart", "websockets", "prometheus_client")
@@ -215,7 +215,7 @@ def _engine(named: int, **how: Any) -> tuple[Limits, Service]:
     """What the options say of the engine."""
     from jumar.engine.house import Limits
     from jumar.engine.queue import Batching
-    from jumar.engine.served import Service
+    from jumar.engine.service import Service
 
     models = how["pipeline_cache_size"] or max(4, named)
     if models < named:

@@ -30,7 +30,8 @@ from jumar.devices import accelerators
 from jumar.devices.select import parse
 from jumar.engine.answering import Encoding, Vectors
 from jumar.engine.healing import Investigate
-from jumar.engine.served import Prove, Served, Service
+from jumar.engine.served import Served
+from jumar.engine.service import Prove, Service
 from jumar.engine.visit import Visit
 from jumar.isolate import Zygote
 

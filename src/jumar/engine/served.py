@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any
 
 from jumar.catalog.resolution import ResolvedRequest
@@ -35,14 +34,12 @@ from jumar.contracts.errors import (
 from jumar.contracts.results import GenerateResult, Parity
 from jumar.engine.answering import Encoding, Vectors, answer, begins, fail
 from jumar.engine.healing import Investigate
-from jumar.engine.queue import Batching, Queue, Work
+from jumar.engine.queue import Queue, Work
+from jumar.engine.service import Prove, Service
 from jumar.engine.states import States
 from jumar.engine.visit import Terms, Visit
 from jumar.engine.watched import WatchedModel
 from jumar.isolate import Zygote
-
-Prove = Callable[[WatchedModel], Parity]
-"""Asks a loaded model its golden requests; raises ParityFailed, or gives what it found."""
 
 LOOK_S = 1.0
 """Between two looks at an idle worker, in seconds."""
@@ -53,26 +50,6 @@ _SMOOTHING = 0.2
 
 _TELLING = (InvalidRequest, DeviceUnavailable, DependencyMissing, WeightsUnavailable)
 """Failures to load that say by themselves what a caller has to know."""
-
-
-@dataclass(frozen=True)
-class Service:
-    """How a model is served.
-
-    Args:
-        workers: Processes, each with the model.
-        queue: Requests that may wait; one more is refused.
-        batching: How much of equal config is answered together (encoders).
-        require_verified: A model without goldens of this kind of device is not ready either.
-        heartbeat, load_heartbeat: Silences that are a hang, in seconds; None: a worker's own.
-    """
-
-    workers: int = 1
-    queue: int = 256
-    batching: Batching = field(default_factory=Batching)
-    require_verified: bool = False
-    heartbeat: float | None = None
-    load_heartbeat: float | None = None
 
 
 class Served:
@@ -241,21 +218,9 @@ class Served:
         self.states.tell(number, "loading")
         model.load(cancel=self._unwanted)
         self.states.tell(number, "warming", "its golden answers are asked")
-        self.parity = self._proven(model)
+        found = self._prove(model) if self._prove else Parity(status="unverified")
+        self.parity = self.service.judged(found)
         self.states.tell(number, "ready", self.parity.status)
-
-    def _proven(self, model: WatchedModel) -> Parity:
-        parity = self._prove(model) if self._prove else Parity(status="unverified")
-        if parity.status == "failed":
-            raise ParityFailed(
-                f"{parity.checked - parity.matched} of {parity.checked} golden answers are wrong."
-            )
-        if parity.status != "matched" and self.service.require_verified:
-            raise ParityFailed(
-                "There are no golden answers of this kind of device.",
-                hint="jumar golden record MODEL --device …",
-            )
-        return parity
 
     def _is_final(self, number: int, error: JumarError, *, again: bool) -> bool:
         """Tell of a failure to get ready; True where this worker will not try again.

@@ -91,7 +91,8 @@ async def on_jumar_error(request: Request, error: Exception) -> Response:
     """Errors of the tree."""
     assert isinstance(error, JumarError)
     if error.http_status >= 500:
-        log.warning("%s %s: %s", request.method, request.url.path, error, exc_info=error)
+        trace = error if error.http_status == 500 else None  # the others say all that there is
+        log.warning("%s %s: %s", request.method, request.url.path, error, exc_info=trace)
     return refusal(error)
 
 
