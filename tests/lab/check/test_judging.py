@@ -137,6 +137,25 @@ def test_an_exception_keeps_its_words():
     assert verdict.kind == "raises" and "coreDim" in verdict.reason
 
 
+def test_an_exception_accuses_nobody_where_the_cpu_reads_what_lies_beyond():
+    """Offsets of an embedding bag that are expanded: the CPU reads the memory after the first."""
+    op = torch.ops.aten._embedding_bag_forward_only.default
+    known = subject("aten::_embedding_bag_forward_only")
+    offsets = torch.zeros(1, dtype=torch.int64).expand(2)
+    args = (torch.rand(10, 5), torch.arange(5), offsets)
+    steady = Call((*args[:2], torch.zeros(2, dtype=torch.int64)), {})
+
+    def refuses(*given):
+        raise RuntimeError("offsets[-1] can not be greater than input's length")
+
+    native = answered(op, steady.cloned())
+    kinds = [
+        judge(known.judged(Planned(0, "here", one, native), "cpu"), refuses, one, CPU)[0].kind
+        for one in (steady, Call(args, {}))
+    ]
+    assert kinds == ["raises", "unsupported"]
+
+
 def test_another_order_of_summing_is_legal_where_the_sum_cancels():
     x = torch.randn(4001, generator=torch.Generator().manual_seed(1))
     x[-1] = -x[:-1].sum()

@@ -44,7 +44,7 @@ def judge(
         second = _run(implementation, call, machine)
         leaked = _leaked(implementation, call, machine, before, between)
     except Exception as error:  # noqa: BLE001  (whatever an implementation raises is the finding)
-        return errors.verdict(error), traceback.format_exc()
+        return judged.doubted(errors.verdict(error)), traceback.format_exc()
     verdict: Verdict | None = judged.verdict(first, second) or leaked
     return verdict or Verdict("correct"), ""
 

@@ -37,10 +37,20 @@ print("bytes of device memory that stay taken:", levels)
 if levels[-1] > levels[-2] > levels[-3]:
     sys.exit(1)
 """
+WAVERS = """\
+first = answers(FUNCTION, DEVICE)
+for _ in range(RUNS):
+    for one, other in zip(first, answers(FUNCTION, DEVICE), strict=True):
+        if not ((one == other) | (one.isnan() & other.isnan())).all():
+            print("two runs differ, though a pointwise operator has nothing to choose")
+            sys.exit(1)
+"""
 
 
 def script(target: Target, op: Any, case: Case, planned: Planned) -> str:
     """The script. Its reference is the CPU, in float64 where it computes that."""
+    import torch
+
     from jumar.lab.check import exact
 
     call = planned.call
@@ -66,6 +76,7 @@ def script(target: Target, op: Any, case: Case, planned: Planned) -> str:
         function=function,
         wide=exact.wide(op, call) is not None,
         leaks="" if target.device == "cpu" else LEAKS,
+        wavers=WAVERS if torch.Tag.pointwise in op.tags else "",
     )
 
 

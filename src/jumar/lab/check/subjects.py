@@ -24,6 +24,10 @@ class Judged(Protocol):
         """What is wrong with two runs on equal inputs; None where nothing is."""
         ...
 
+    def doubted(self, verdict: Verdict) -> Verdict:
+        """What an exception says, where the reference has an answer that can be relied on."""
+        ...
+
 
 class Subject(Protocol):
     """An operator, whoever implements it."""
