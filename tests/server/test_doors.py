@@ -128,6 +128,45 @@ def test_aliases_that_stand_for_no_model_are_refused_at_the_start(tmp_path: Path
         read_aliases(file)
 
 
+ELSEWHERE = [
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Host": "evil.example"},
+    {"Host": "[evil"},
+    {"Host": "evil.example", "Origin": "http://evil.example"},  # DNS rebinding
+]
+
+
+@pytest.fixture(scope="module")
+def here(toys: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """As `jumar serve` is by default: on loopback, without keys."""
+    with serving(tmp_path_factory.mktemp("here"), only_here=True) as running:
+        yield running
+
+
+@pytest.mark.parametrize("headers", ELSEWHERE, ids=str)
+def test_a_page_of_another_site_cannot_use_the_visitors_server(
+    here: Running, headers: dict[str, str]
+) -> None:
+    """A form of any page may post text/plain to loopback; no preflight asks before."""
+    response = here.client.post("/v1/generate", content=b"{}", headers=headers)
+    assert (response.status_code, response.json()["error"]["code"]) == (403, "not_permitted")
+
+
+def test_a_websocket_of_another_site_is_refused_too(here: Running) -> None:
+    url = here.url.replace("http", "ws") + "/v1/jobs/job_none/ws"
+    with pytest.raises(InvalidStatus) as refused, connect(url, origin="https://evil.example"):  # type: ignore[arg-type]
+        pass
+    assert refused.value.response.status_code == 403
+
+
+def test_the_servers_own_page_and_programs_on_this_machine_are_answered(here: Running) -> None:
+    port = here.url.rpartition(":")[2]
+    assert here.client.get("/v1/jobs").status_code == 200
+    assert here.client.get("/v1/jobs", headers={"Origin": here.url}).status_code == 200
+    assert here.client.get("/v1/jobs", headers={"Host": f"localhost:{port}"}).status_code == 200
+
+
 # ---- how much ------------------------------------------------------------------------------------
 
 

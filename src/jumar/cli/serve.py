@@ -196,7 +196,10 @@ def command(
     data = data_folder(data_dir, "socket" if uds else str(port))
     data.mkdir(parents=True, exist_ok=True)
     there = read_upstreams(upstreams, upstream_file, speech_url)
-    settings = Settings(data, keys, aliases, max_request_bytes, allow_roots, keep, there)
+    settings = Settings(
+        data, keys, aliases, max_request_bytes, allow_roots, keep, there,
+        only_here=uds is None and keys is None and not no_auth,
+    )  # fmt: skip
     limits, service = _engine(len(models), **how)
     with Zygote(_preloaded(names)) as zygote:
         house = House(

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from jumar.contracts.errors import JumarError
-from jumar.server.asgi import Bounds, Door, Trail
+from jumar.server.asgi import Bounds, Door, Trail, Visitors
 from jumar.server.desk import SWEEP_S, Desk
 from jumar.server.forwarding.passing import Forwarder
 from jumar.server.routes import routes
@@ -40,6 +40,7 @@ def application(desk: Desk) -> Starlette:
         lifespan=life,
         middleware=[
             Middleware(Trail, seen=desk.metrics.seen),
+            Middleware(Visitors, only_here=desk.settings.only_here),
             Middleware(Door, keys=desk.settings.keys),
             Middleware(Bounds, limit=desk.settings.max_request_bytes),
         ],

@@ -8,14 +8,15 @@ import re
 import time
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from jumar.contracts.errors import JumarError, RequestTooLarge, Unauthenticated
-from jumar.server.settings import Keys
+from jumar.contracts.errors import JumarError, NotPermitted, RequestTooLarge, Unauthenticated
+from jumar.server.settings import LOOPBACK, Keys
 from jumar.server.wire import refusal
 
 access = logging.getLogger("jumar.access")
@@ -77,6 +78,33 @@ class Trail:
         access.info(json.dumps(line, ensure_ascii=False))
 
 
+class Visitors:
+    """Refuses browsers that a page of another site leads here (its `Origin` is not this host), and
+    with `only_here` those that were told that this machine has another name (DNS rebinding).
+    """
+
+    def __init__(self, app: ASGIApp, only_here: bool) -> None:
+        self._app = app
+        self._only_here = only_here
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on who comes by himself."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        elsewhere = origin is not None and origin.partition("://")[2] != host
+        if not elsewhere and not (self._only_here and _name(host) not in LOOPBACK):
+            await self._app(scope, receive, send)
+            return
+        error = NotPermitted(
+            "A page of another site may not ask this server.",
+            hint="With --api-key-file or --no-auth it answers to any name of this machine.",
+        )
+        await _refuse(error, scope, receive, send)
+
+
 class Door:
     """Asks for a key, over HTTP and WebSocket alike."""
 
@@ -130,6 +158,14 @@ class Bounds:
             return message
 
         await self._app(scope, counted, send)
+
+
+def _name(host: str) -> str | None:
+    """The name in a Host header, without the port; None where it is no such header."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
 
 
 async def _refuse(error: JumarError, scope: Scope, receive: Receive, send: Send) -> None:

@@ -57,6 +57,8 @@ class Settings:
     allow_roots: Folders of this machine that callers may name files in.
     keep_s: Seconds for which artifacts and finished jobs are kept.
     upstreams: Models that other servers run.
+    only_here: Answer only where this machine is asked for by its own name: whoever listens on
+        loopback without keys must not serve a page that leads its visitor's browser there.
     """
 
     data: Path
@@ -66,6 +68,7 @@ class Settings:
     allow_roots: tuple[Path, ...] = ()
     keep_s: float = 86_400.0
     upstreams: Upstreams = field(default_factory=Upstreams)
+    only_here: bool = False
 
 
 def read_aliases(file: Path) -> dict[str, str]:
