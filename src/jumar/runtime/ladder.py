@@ -194,26 +194,18 @@ class _Climber:
 
 
 def _shape_class(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return _class_of({"args": args, **kwargs})
-
-
-def _class_of(value: Any, above: frozenset[int] = frozenset()) -> Any:
-    """What a graph depends on. An object counts with all that it holds, because a key-value cache
-    that has grown is another input, though it is the same object."""
     from torch import Tensor
-    from torch.nn import Module
     from torch.utils._pytree import tree_flatten
 
-    if isinstance(value, Tensor):
-        return tuple(value.shape), value.dtype, value.device
-    if isinstance(value, (int, float, str, bool, type(None))):
-        return value
-    held = value if type(value) in (dict, list, tuple) else getattr(value, "__dict__", None)
-    if held is None or id(value) in above or isinstance(value, (type, Module)):
-        return type(value)
-    leaves, structure = tree_flatten(held)
-    inside = above | {id(value)}
-    return type(value), structure, tuple(_class_of(leaf, inside) for leaf in leaves)
+    leaves, structure = tree_flatten((args, kwargs))
+    return structure, tuple(
+        (tuple(leaf.shape), leaf.dtype, leaf.device)
+        if isinstance(leaf, Tensor)
+        else leaf
+        if isinstance(leaf, (int, float, str, bool, type(None)))
+        else type(leaf)
+        for leaf in leaves
+    )
 
 
 def _in_short(error: Exception) -> str:
