@@ -58,10 +58,8 @@ def print_outcome(golden: Golden, outcome: Outcome, named: list[Evidence] | None
     click.echo(f"{status}: {golden.model} on {outcome.key}: {counts}.")
     click.echo(f"Covered: {', '.join(covered(golden)) or 'nothing that has a name'}.")
     if outcome.status == "unverified":
-        click.secho(
-            f"To hold it against its CPU, and keep that: jumar golden record {golden.model}",
-            dim=True,
-        )
+        made = f"jumar golden record {golden.model} --device …"
+        click.secho(f"A reference is made by: {made}", dim=True)
 
 
 def outcome_as_json(golden: Golden, outcome: Outcome, named: list[Evidence] | None) -> None:
