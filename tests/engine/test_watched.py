@@ -290,7 +290,8 @@ def test_vectors_come_back_as_they_are_made_here() -> None:
         stop.set()
         with pytest.raises(Cancelled):
             model.encode(texts, cancel=stop)
-    assert (there == jumar.embed("all-minilm-l6-v2", texts, backend="cpu")).all()
+    here = jumar.embed("all-minilm-l6-v2", texts, backend="cpu")
+    assert there == pytest.approx(here, abs=1e-6)  # another process may divide sums otherwise
 
 
 def test_the_innermost_frames_are_those_of_the_thread_that_worked() -> None:

@@ -14,6 +14,12 @@ from jumar.operators.catalogue.describe import describe, exclusion
 from jumar.operators.catalogue.record import CALLS
 
 
+@pytest.fixture(autouse=True)
+def nobody_has_imported_it(monkeypatch):
+    """Specifications of providers import a stand-in of that name."""
+    monkeypatch.delitem(sys.modules, "flag_gems", raising=False)
+
+
 def test_a_package_is_read_from_its_folder_without_being_imported(tmp_path):
     catalogue = live([peers.as_released(tmp_path)])
     assert catalogue.versions["flag_gems"] == "9.9"
