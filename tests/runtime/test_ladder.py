@@ -181,11 +181,24 @@ class Remembers(nn.Module):
 
 @pytest.mark.parametrize("graph", [GOOD, failing("no"), WRONG])
 def test_trying_leaves_no_trace_in_what_the_module_writes_to(graph: Graph) -> None:
-    module = BackendRuntime(graphs=[graph], compile="on").wrap_module(Remembers(), "block")
+    eager = Remembers()
+    runtime = BackendRuntime(compile="on", override=lambda module, tag: graph.make(eager.forward))
+    module = runtime.wrap_module(Remembers(), "block")
     cache = Cache()
     assert torch.equal(module(X, cache), X)
     assert torch.equal(module(X, cache), 2 * X)
     assert len(cache.seen) == 2
+
+
+def test_no_graph_is_taken_of_a_module_whose_input_changes_from_call_to_call() -> None:
+    """What agreed at one length says nothing of the next; a fault there would have no way back."""
+    runtime = BackendRuntime(graphs=(GOOD,), compile="on")
+    module = runtime.wrap_module(Remembers(), "decoder")
+    assert torch.equal(module(X, Cache()), X)
+    (entry,) = runtime.timeline()
+    (tried,) = [attempt for attempt in entry.attempts if attempt.level == "compile"]
+    assert tried.reason == "not tried: its input Cache changes from call to call"
+    assert [a.level for a in entry.attempts if a.selected] == ["eager"]
 
 
 def test_a_caller_who_stops_during_a_trial_is_heard() -> None:

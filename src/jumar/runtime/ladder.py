@@ -110,7 +110,7 @@ class _Climber:
         return self._first(key, args, kwargs) if bound is None else bound(*args, **kwargs)
 
     def _first(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        candidates = self._candidates()
+        candidates = self._candidates(_state(args, kwargs))
         if not candidates:
             self._only_eager = not self._bound  # no rungs at all: nothing to look up from now on
             self._select(key, "eager", self._eager)
@@ -129,9 +129,17 @@ class _Climber:
         self._select(key, "eager", self._eager)
         return self._eager(*args, **kwargs)
 
-    def _candidates(self) -> list[tuple[AttemptLevel, str, Callable[[Function], Function]]]:
-        """What to try above eager, best first; what there is not is told."""
+    def _candidates(
+        self, state: str | None
+    ) -> list[tuple[AttemptLevel, str, Callable[[Function], Function]]]:
+        """What to try above eager, best first; what there is not is told.
+
+        An input that holds `state` (a cache that grows with every token) has another content each
+        time: what agreed with eager once says nothing of the next call, so no graph is taken.
+        """
         graphs, reason = self._runtime.rungs()
+        if graphs and state is not None:
+            graphs, reason = (), f"not tried: its input {state} changes from call to call"
         if graphs and len(self._bound) >= self._runtime.rules.shape_classes:
             graphs, reason = (), f"not tried: more than {len(self._bound)} shape classes"
         found: list[tuple[AttemptLevel, str, Callable[[Function], Function]]] = [
@@ -193,6 +201,19 @@ class _Climber:
             self.attempts.append(attempt)
 
 
+_PLAIN = (int, float, str, bool, type(None))
+
+
+def _state(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+    """The type of the first input that is neither a tensor nor a plain value; None without one."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    known = (*_PLAIN, torch.Tensor, torch.dtype, torch.device)
+    others = (leaf for leaf in tree_leaves((args, kwargs)) if not isinstance(leaf, known))
+    return next((type(leaf).__name__ for leaf in others), None)
+
+
 def _shape_class(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     from torch import Tensor
     from torch.utils._pytree import tree_flatten
@@ -202,7 +223,7 @@ def _shape_class(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         (tuple(leaf.shape), leaf.dtype, leaf.device)
         if isinstance(leaf, Tensor)
         else leaf
-        if isinstance(leaf, (int, float, str, bool, type(None)))
+        if isinstance(leaf, _PLAIN)
         else type(leaf)
         for leaf in leaves
     )
