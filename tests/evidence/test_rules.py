@@ -66,6 +66,20 @@ def test_everything_else_does(name):
     assert (rules.rules, rules.expired[0].changed) == ((), {name: ("1", "2")})
 
 
+@pytest.mark.parametrize(
+    ("implementation", "ends"),
+    [("flag_gems", True), ("theirs", True), ("device", False), ("torch_npu", False)],
+)
+def test_another_flag_gems_ends_the_rules_about_flag_gems_only(implementation, ends):
+    before = {**HERE, "flag_gems": "5.0.2"}
+    record = found("wrong", fingerprint=before, implementation=implementation)
+    now = quarantine([record], {**HERE, "flag_gems": "5.3.4"})
+    assert now.rules == (() if ends else (record,))
+    assert [one.changed for one in now.expired] == (
+        [{"flag_gems": ("5.0.2", "5.3.4")}] if ends else []
+    )
+
+
 def test_what_was_lifted_before_the_change_is_not_listed_as_expired():
     assert quarantine([found("wrong"), found("correct", at=2.0)], NEWER).expired == ()
 

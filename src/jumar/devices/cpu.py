@@ -14,6 +14,7 @@ from typing import Any
 from jumar.devices.base import Device
 from jumar.devices.graphs import Graph, torch_compile
 from jumar.devices.options import without_effect
+from jumar.plugins import installed
 
 
 class CPU:
@@ -69,18 +70,26 @@ class CPU:
 
 
 def library_versions(*names: str) -> dict[str, str]:
-    """Versions of the installed libraries that numbers depend on, read without importing them.
+    """Versions of the installed libraries that numbers depend on, read without importing them:
+    models' libraries, and the providers of operators with what compiles their kernels.
 
     `names` are distributions that count on one kind of device only.
     """
     return dict(_versions(names))
 
 
+_LIBRARIES = (
+    "torch", "transformers", "diffusers", "onnxruntime", "numpy", "flag_gems", "triton",
+)  # fmt: skip
+
+
 @cache
 def _versions(names: tuple[str, ...]) -> dict[str, str]:
     """Looked up once in a process: every report has them."""
     found = {"python": platform.python_version()}
-    for name in ("torch", "transformers", "diffusers", "onnxruntime", "numpy", *names):
+    for provider in installed("jumar.operator_providers", foreign_only=True):
+        found[provider.distribution] = provider.version
+    for name in (*_LIBRARIES, *names):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

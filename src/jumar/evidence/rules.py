@@ -10,6 +10,11 @@ from jumar.evidence.records import Evidence, Subject
 UNRELATED = frozenset({"python", "transformers", "diffusers", "onnxruntime", "numpy"})
 """Entries of a fingerprint that no kernel depends on: another version of these ends no rule."""
 
+OF_TORCH = frozenset({"device", "reference", "torch_npu"})
+"""Implementations that no other provider's version changes."""
+
+_OTHERS = frozenset({"flag_gems", "triton"})
+
 
 @dataclass(frozen=True)
 class Expired:
@@ -41,20 +46,22 @@ class Quarantine:
 
 
 def quarantine(records: Iterable[Evidence], fingerprint: Mapping[str, str]) -> Quarantine:
-    """The rules that `records` make on a machine with this fingerprint, but for what is UNRELATED.
+    """The rules that `records` make on a machine with this fingerprint, but for what is UNRELATED,
+    and the version of FlagGems where it is not FlagGems that is meant.
 
     The newest record of a subject and fingerprint counts: a later "correct" lifts a rule, what is
     neither that nor a defect says nothing. A bad one from another fingerprint of the same device
     class is listed as expired.
     """
-    here = _deciding(fingerprint)
     newest: dict[tuple[Subject, frozenset[tuple[str, str]]], Evidence] = {}
     telling = (one for one in records if one.bad or one.verdict == "correct")
     for record in sorted(telling, key=lambda one: one.at):
-        newest[record.subject, frozenset(_deciding(record.fingerprint).items())] = record
+        there = _deciding(record.fingerprint, record.subject)
+        newest[record.subject, frozenset(there.items())] = record
     rules, expired = [], []
     for record in newest.values():
-        there = _deciding(record.fingerprint)
+        there = _deciding(record.fingerprint, record.subject)
+        here = _deciding(fingerprint, record.subject)
         if record.bad and there == here:
             rules.append(record)
         elif record.bad and there.get("device_class") == here.get("device_class"):
@@ -62,8 +69,9 @@ def quarantine(records: Iterable[Evidence], fingerprint: Mapping[str, str]) -> Q
     return Quarantine(tuple(rules), tuple(expired))
 
 
-def _deciding(fingerprint: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in fingerprint.items() if name not in UNRELATED}
+def _deciding(fingerprint: Mapping[str, str], subject: Subject) -> dict[str, str]:
+    idle = UNRELATED | _OTHERS if subject.implementation in OF_TORCH else UNRELATED
+    return {name: value for name, value in fingerprint.items() if name not in idle}
 
 
 def _changed(
