@@ -184,6 +184,18 @@ def test_an_upload_is_read_named_upload_and_gone_afterwards(server: Running, how
     assert list((server.desk.settings.data / "uploads").iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "asked", [{"model": "whisper-tinny"}, {"model": "whisper-tiny.en", "inptus": {}}]
+)
+def test_an_upload_of_a_request_that_is_refused_is_gone_too(
+    server: Running, asked: dict[str, object]
+) -> None:
+    files = {"audio": ("noise.wav", b"no sound", "audio/wav")}
+    response = server.client.post("/v1/generate", data={"request": json.dumps(asked)}, files=files)
+    assert response.status_code in (400, 404)
+    assert list((server.desk.settings.data / "uploads").iterdir()) == []
+
+
 def test_base64_that_is_none_is_told_so(server: Running) -> None:
     body = {"model": "whisper-tiny.en", "inputs": {"audio": "data:audio/wav;base64,%%%"}}
     found = error(server.client.post("/v1/generate", json=body))

@@ -25,8 +25,12 @@ async def generate(request: Request) -> Response:
     """Answer a request with its result, or at once with a job (`async_run`)."""
     desk: Desk = request.app.state.desk
     payload = await _payload(request)
-    body = checked(GenerateBody, payload)
-    admitted = await run_in_threadpool(desk.request, body, request.state.request_id)
+    try:
+        body = checked(GenerateBody, payload)
+        admitted = await run_in_threadpool(desk.request, body, request.state.request_id)
+    except JumarError:
+        await run_in_threadpool(desk.inbox.discard, _mapping(payload.get("inputs")))
+        raise
     request.state.told = {"model": admitted.model, "task": admitted.task}
     if body.async_run:
         name = request.state.request_id
@@ -35,6 +39,10 @@ async def generate(request: Request) -> Response:
         return JSONResponse(desk.public_job(job), 202, where)
     result = await _result(request, desk, admitted)
     return await run_in_threadpool(_response, desk, result, body.transport)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 async def artifact(request: Request) -> Response:
