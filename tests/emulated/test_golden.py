@@ -47,29 +47,16 @@ def test_what_was_recorded_here_matches_here(goldens):
     assert "Covered: short, padded." in done.stdout
 
 
-def test_an_operator_with_wrong_numbers_fails_and_the_distance_is_named(goldens, monkeypatch):
-    monkeypatch.setenv("JUMAR_EMULATE_FAULTS", "faults: [{op: gelu, kind: wrong}]")
-    done = golden("verify", goldens, "--no-shadow")
-    assert done.exit_code == 1, done.output
-    assert "✗ short, vector.0: relative distance" in done.stdout
-    assert "0 of 3 answers match" in done.stdout
-
-
 def test_the_guilty_operator_is_named_and_in_quarantine(goldens, tmp_path, monkeypatch):
     monkeypatch.setenv("JUMAR_EVIDENCE", str(tmp_path))
     monkeypatch.setenv("JUMAR_EMULATE_FAULTS", "faults: [{op: gelu, kind: wrong}]")
     done = golden("verify", goldens)
     assert done.exit_code == 1, done.output
+    assert "✗ short, vector.0: relative distance" in done.stdout
+    assert "0 of 3 answers match" in done.stdout
     assert "guilty: aten::gelu by device (float32" in done.stdout
     again = golden("verify", goldens)
     assert again.exit_code == 0, again.output
-
-
-def test_what_is_wrong_here_cannot_be_recorded(goldens, tmp_path, monkeypatch):
-    monkeypatch.setenv("JUMAR_EMULATE_FAULTS", "faults: [{op: gelu, kind: wrong}]")
-    done = golden("record", goldens)
-    assert done.exit_code == 1
-    assert "not fit to be golden" in done.stderr
 
 
 def test_a_model_that_kills_its_process_is_a_failure_that_says_where(goldens, monkeypatch):
