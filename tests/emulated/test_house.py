@@ -50,7 +50,8 @@ def test_with_one_place_each_model_has_the_card_for_itself(zygote, folder, tmp_p
         assert done.ok, done.metadata.error_detail
         overlapping += [one.worker_id for one in reports if is_alive(int(one.worker_id))]
         reports.append(done.metadata)
-    assert len(house.models()) == 1
+    (served,) = house.models()
+    assert served.device_class == "npu-emulated", "what callers are told of the device"
     house.close()
     assert overlapping == []
     assert len({report.worker_id for report in reports}) == len(DTYPES)

@@ -50,9 +50,11 @@ def test_it_is_not_ready_while_a_named_model_proves_itself(tmp_path: Path) -> No
         go.set()
         server.ready()
         assert server.client.get("/readyz").status_code == 200
-        assert server.client.get("/v1/models/toy").json()["golden"] == {
+        card = server.client.get("/v1/models/toy").json()
+        assert card["golden"] == {
             "status": "matched", "checked": 3, "matched": 3, "reference": "cpu fp32",
         }  # fmt: skip
+        assert (card["device"], card["device_class"]) == ("cpu", "cpu")
         assert server.ask().json()["metadata"]["parity"]["status"] == "matched"
 
 

@@ -81,6 +81,7 @@ class Served:
         self.service = service = service or Service()
         self.states = States(service.workers)
         self.parity = Parity(status="pending")
+        self.device_class: str | None = None  # known once a worker has loaded the model
         self.terms = Terms(loaded)
         self._prove = prove
         self._investigate = investigate
@@ -217,6 +218,7 @@ class Served:
     def _ready(self, number: int, model: WatchedModel) -> None:
         self.states.tell(number, "loading")
         model.load(cancel=self._unwanted)
+        self.device_class = model.fingerprint.get("device_class")
         self.states.tell(number, "warming", "its golden answers are asked")
         found = self._prove(model) if self._prove else Parity(status="unverified")
         self.parity = self.service.judged(found)

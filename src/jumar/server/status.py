@@ -116,6 +116,7 @@ def _card(row: ModelRow, served: Served | None) -> dict[str, Any]:
         "status": state.name if served else "unloaded",
         "reason": state.reason,
         "device": served.loaded.backend if served else None,
+        "device_class": served.device_class if served else None,
         "golden": parity.model_dump() if parity else {"status": "pending"},
         "waiting": served.waiting if served else 0,
         "workers": [one.name for one in served.states.each()] if served else [],

@@ -153,7 +153,7 @@ def headers_of(result: GenerateResult) -> dict[str, str]:
     report = result.metadata
     parity = report.parity
     return {
-        "X-Jumar-Device": report.device or report.backend,
+        "X-Jumar-Device": report.where,
         "X-Jumar-Golden": parity.status if parity else "unverified",
     }
 
