@@ -195,11 +195,11 @@ def test_a_loss_while_loading_is_a_failed_run_and_an_error_of_watch(
     how: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUMAR_TOY_LOAD", how)
-    result = run("one", tmp_path, load_heartbeat=2)
+    result = run("one", tmp_path, load_heartbeat=5)
     assert words in detail_of(result).message and "during load" in detail_of(result).message
     assert result.metadata.device == "cpu"
     with pytest.raises(RunFailed, match="during load"):
-        jumar.watch("toy", load_heartbeat=2)
+        jumar.watch("toy", load_heartbeat=5)
 
 
 def test_a_loss_while_the_device_is_opened_has_a_report_without_a_device(

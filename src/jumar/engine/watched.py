@@ -272,6 +272,7 @@ class WatchedModel:
         self, child: Child, what: str, run: Run, destination: Destination | None = None
     ) -> Part:
         """What the child makes of an order. A child that is lost leaves an error and no litter."""
+        run.check()  # a caller who has stopped already is not answered, however fast it would be
         patience = _PATIENCE_S[what]
         left = run.left
         request = replace(run.request, adapters=self._terms.loaded.adapters)
