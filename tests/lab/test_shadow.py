@@ -231,3 +231,19 @@ def test_a_hang_an_abort_and_an_error_name_the_operator_that_they_happened_in():
         assert (found.guilty, found.ended) == ([], None)
         assert found.coverage.compared
         assert math.isfinite(found.coverage.seen)
+
+
+@pytest.mark.parametrize(
+    ("script", "raises", "shown"),
+    [
+        ("raise SystemExit(1)", False, True),
+        ("raise SystemExit(0)", False, False),
+        ("print('all is well')", True, False),
+        ("raise RuntimeError('coreDim')", True, True),
+        ("raise RuntimeError('something else broke')", False, False),
+    ],
+)
+def test_a_script_is_tried_and_shows_what_it_says_or_nothing(script, raises, shown):
+    from jumar.lab.shadow.reproducer import _shows
+
+    assert _shows(script, raises=raises) == shown

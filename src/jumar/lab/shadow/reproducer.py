@@ -28,15 +28,16 @@ LARGEST = 64 << 20
 
 def reproducer(guilty: Guilty, call: Call, device: str, folder: Path) -> str:
     """The script. Raises OutputFailed where `folder` cannot hold the inputs."""
+    raises = guilty.kind == "raises"
     seeded = _script(guilty, call, device, _Seeded())
-    if _shows(seeded):
+    if _shows(seeded, raises=raises):
         return seeded
     kept = _Kept(folder)
     script = _script(guilty, call, device, kept)
     if kept.size > LARGEST:
         return _script(guilty, call, device, _Seeded(), _LARGE)
     kept.write()
-    return script if _shows(script) else _script(guilty, call, device, kept, _ONCE)
+    return script if _shows(script, raises=raises) else _script(guilty, call, device, kept, _ONCE)
 
 
 _LARGE = f"The inputs that showed it have more than {LARGEST >> 20} MiB; these are drawn.\n"
@@ -179,13 +180,15 @@ def _takes_wide(call: Call) -> bool:
     return True
 
 
-def _shows(script: str) -> bool:
-    """Whether the script ends as it says it does where the fault is."""
+def _shows(script: str, *, raises: bool) -> bool:
+    """Whether the script ends as it says it does where the fault is. One about wrong numbers that
+    `raises` instead shows nothing.
+    """
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             exec(compile(script, "reproducer", "exec"), {"__name__": "reproducer"})
     except SystemExit as ended:
         return bool(ended.code)
     except Exception:  # noqa: BLE001  (an operator that raises shows it by that)
-        return True
+        return raises
     return False
