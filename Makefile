@@ -8,7 +8,7 @@ TORCH  ?= torch==2.13.0
 
 GEMS   ?= .venv-gems
 
-.PHONY: demo test test-torch-npu flag-gems lint bench bench-faults docs clean format
+.PHONY: demo test fuzz test-torch-npu flag-gems lint bench bench-faults docs clean format
 
 demo: $(VENV)/.runtime
 	$(BIN)/python examples/demo.py --out demo-out
@@ -17,6 +17,10 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --cov --cov-report=
 	JUMAR_EMULATE_NPU=2 $(BIN)/python -m pytest tests/emulated tests/integration -n auto \
 	  --cov --cov-append --cov-report=term
+
+# The property tests on examples that nobody drew before.
+fuzz: $(VENV)/.dev
+	JUMAR_FUZZ=1 $(BIN)/python -m pytest -m hypothesis -n auto
 
 # The emulated torch_npu against the real wheel, on empty stand-in libraries; needs gcc and nm.
 test-torch-npu: $(VENV)/.dev

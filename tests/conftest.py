@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A busy machine is no fault of what is tested.
-settings.register_profile("jumar", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A busy machine is no fault of what is tested. The examples are the same in each run, so that a
+# change is judged by what it changed; `make fuzz` draws others.
+settings.register_profile(
+    "jumar",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=not os.environ.get("JUMAR_FUZZ"),
+)
 settings.load_profile("jumar")
 
 

@@ -216,8 +216,8 @@ def _card(first: dict[str, str], second: dict[str, str]) -> Card:
     """One chip from its two rows. Raises ValueError for anything but what the columns announce."""
     npu, chip = _npu_id(first), number(second.get("Chip", ""))
     name, health, bus = _cell(first, "Name"), _cell(first, "Health"), _cell(second, "Bus-Id")
-    if npu is None or (chip is None and "Chip" in second):
-        raise ValueError("no id")
+    if npu is None or (chip is None and ("Chip" in second or "NPU ID" not in first)):
+        raise ValueError("no id")  # 950's table alone has no column for the chip
     if known(name) is None:
         raise ValueError("no name")
     if not HEALTH.fullmatch(health):
