@@ -20,7 +20,8 @@ from tests.reporting.samples import (
 )
 
 from jumar.contracts.results import RunReport
-from jumar.reporting import as_html
+from jumar.reporting import as_article, as_html
+from jumar.reporting.exhibits import fetched
 from jumar.reporting.html import _ticks
 
 ATTACK = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)> & {{ 7 * 7 }}"
@@ -142,8 +143,8 @@ def test_a_small_picture_is_enlarged_without_smoothing(everything: list[RunRepor
 
 def test_vectors_are_shown_as_a_map_of_their_likeness(everything: list[RunReport]) -> None:
     parsed = page(everything[3])
-    cells = [attrs["style"] for attrs in parsed.all("td")]
-    assert cells[:3] == ["--heat:100%", "--heat:60%", "--heat:0%"]
+    cells = [attrs["opacity"] for attrs in parsed.all("rect") if "opacity" in attrs]
+    assert cells[:3] == ["1.00", "0.60", "0.00"]
     assert [attrs["title"] for attrs in parsed.all("th")] == ["one", "two", ATTACK]
 
 
@@ -175,7 +176,7 @@ def test_artifacts_are_found_beside_a_report_that_was_moved(tmp_path: Path) -> N
 def test_a_file_that_is_too_large_is_only_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jumar.reporting.html.EMBED_LIMIT", 100)
+    monkeypatch.setattr("jumar.reporting.exhibits.EMBED_LIMIT", 100)
     large = page(report(artifacts=[picture(tmp_path / "a.png")]))
     assert large.all("img") == []
     assert "Over 100 B: not embedded." in large.text
@@ -185,8 +186,8 @@ def test_bars_stand_where_the_stages_were() -> None:
     run = report(
         timings={"total_ms": 1000.0}, stream_events=events(("load", 0, 250), ("run", 250, 1000))
     )
-    styles = [a["style"] for a in page(run).classed("bar")]
-    assert styles == ["left:0.000%;width:25.000%", "left:25.000%;width:75.000%"]
+    bars = [(a["x"], a["width"]) for a in page(run).classed("bar")]
+    assert bars == [("0.000%", "25.000%"), ("25.000%", "75.000%")]
 
 
 def test_the_longest_stage_stands_out() -> None:
@@ -240,3 +241,26 @@ def test_ticks_are_few_round_and_inside(scale: float) -> None:
     assert ticks[0] == 0
     assert ticks[-1] <= scale * (1 + 1e-9)
     assert f"{ticks[1]:.0e}"[0] in "125"
+
+
+def test_a_drawn_run_needs_neither_style_nor_script_of_its_own(tmp_path: Path) -> None:
+    """A page with a strict Content-Security-Policy can show it as a part of itself."""
+    file = tmp_path / "c.npy"
+    made = vectors(file, [[1, 0], [0.6, 0.8]]).model_copy(update={"path": "/v1/artifacts/abc"})
+    one = report("a", artifacts=[made], inputs={"texts": ["one", ATTACK]})
+    part = Page(as_article(one, [fetched(made, file, one)]))
+    assert all("style" not in attrs for _, attrs in part.tags)
+    assert part.all("script") == part.all("style") == []
+    (link,) = part.all("a")
+    assert (link["href"], link["download"]) == ("/v1/artifacts/abc", "c.npy")
+    likeness = [attrs["opacity"] for attrs in part.all("rect") if "opacity" in attrs]
+    assert likeness == ["1.00", "0.60", "0.60", "1.00"]
+
+
+def test_what_is_not_kept_any_more_is_not_linked(tmp_path: Path) -> None:
+    made = picture(tmp_path / "a.png")
+    (tmp_path / "a.png").unlink()
+    one = report("a", artifacts=[made])
+    part = Page(as_article(one, [fetched(made, tmp_path / "a.png", one)]))
+    assert part.all("a") == part.all("img") == []
+    assert "It is not kept any more." in part.text

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jumar.contracts.results import Artifact, RunReport
+from jumar.contracts.results import RunReport
+from jumar.reporting.exhibits import Exhibit, embedded
 from jumar.reporting.files import Found
 from jumar.reporting.timeline import Span, fell_back, spans, total_ms, was_tried
-from jumar.reporting.units import describe, milliseconds, size
-from jumar.reporting.vectors import rows_of, similarities
+from jumar.reporting.units import milliseconds, size
 
-EMBED_LIMIT = 64_000_000
-"""Bytes of one artifact that are put into the page; a larger file is only named."""
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).parent / "templates"
 _TEXT_LIMIT = 4_000
 _TITLE_LIMIT = 110
-_HEAT_LIMIT = 16
 _TICKS = 5
 
 
@@ -32,32 +32,35 @@ def as_html(found: Sequence[Found]) -> str:
     Pictures, sound and video are embedded; a file that is gone or is no longer the one that the
     run wrote is named so.
     """
+    runs = [
+        _Run.of(report, [embedded(artifact, path, report) for artifact in report.artifacts])
+        for path, report in found
+    ]
+    longest = max((run.total for run in runs), default=0.0) or 1.0
+    return environment().get_template("page.html.j2").render(runs=runs, longest=longest)
+
+
+def as_article(report: RunReport, exhibits: Sequence[Exhibit]) -> str:
+    """One report as a part of somebody's page, which has `page.css`. No style, no script in it."""
+    drawn = environment().get_template("run.html.j2").module.article  # type: ignore[attr-defined]
+    return str(drawn(_Run.of(report, exhibits), f"run-{report.run_id}", alone=False))
+
+
+@cache
+def environment() -> Environment:
+    """What the templates are drawn with: everything is escaped, and nothing may be missing."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {"ms": milliseconds, "size": size, "value": _shown}
-    environment.tests |= {"fallback": fell_back, "tried": lambda a: was_tried(a.ok, a.reason)}
-    runs = [_Run.of(path, report) for path, report in found]
-    longest = max((run.total for run in runs), default=0.0) or 1.0
-    return environment.get_template("page.html.j2").render(runs=runs, longest=longest)
-
-
-@dataclass(frozen=True)
-class _Exhibit:
-    """An artifact as the page shows it: `uri` embeds it, `note` says why it does not."""
-
-    artifact: Artifact
-    facts: str
-    uri: str | None = None
-    note: str | None = None
-    labels: list[str] = field(default_factory=list)
-    heat: list[list[float]] = field(default_factory=list)
+    made.filters |= {"ms": milliseconds, "size": size, "value": _shown}
+    made.tests |= {"fallback": fell_back, "tried": lambda a: was_tried(a.ok, a.reason)}
+    return made
 
 
 @dataclass(frozen=True)
@@ -71,24 +74,24 @@ class _Run:
     stages: list[Span]
     ticks: list[float]
     scale: float
-    exhibits: list[_Exhibit]
+    exhibits: Sequence[Exhibit]
     settings: list[tuple[str, Any, str]]
 
     @classmethod
-    def of(cls, path: Path, report: RunReport) -> _Run:
+    def of(cls, report: RunReport, exhibits: Sequence[Exhibit]) -> _Run:
         stages = spans(report)
         total = total_ms(report)
         scale = max([total, *(span.end for span in stages)]) or 1.0
         events = report.stream_events
         return cls(
             report=report,
-            title=_title(report),
+            title=title_of(report.inputs) or report.model,
             began=_clock(events[0].timestamp_ms) if events else None,
             total=total,
             stages=stages,
             ticks=_ticks(scale),
             scale=scale,
-            exhibits=[_exhibit(artifact, path, report) for artifact in report.artifacts],
+            exhibits=exhibits,
             settings=_settings(report),
         )
 
@@ -115,16 +118,15 @@ class _Run:
         return "warned" if report.warnings else "ok"
 
 
-def _title(report: RunReport) -> str:
-    """What was asked for, in its own words where it has some."""
+def title_of(inputs: Mapping[str, Any]) -> str:
+    """What was asked for, in its own words where it has some; empty where nothing was."""
     for key in ("prompt", "texts"):
-        value = report.inputs.get(key)
+        value = inputs.get(key)
         words = " / ".join(map(str, value)) if isinstance(value, list) else str(value or "")
         if words.strip():
             return words if len(words) <= _TITLE_LIMIT else f"{words[:_TITLE_LIMIT].rstrip()}…"
-    given = [report.inputs[key] for key in ("audio", "image") if report.inputs.get(key)]
-    files = [Path(str(file)).name for file in given]
-    return ", ".join(files) or report.model
+    given = [inputs[key] for key in ("audio", "image") if inputs.get(key)]
+    return ", ".join(Path(str(file)).name for file in given)
 
 
 def _clock(timestamp_ms: int) -> str:
@@ -153,45 +155,6 @@ def _settings(report: RunReport) -> list[tuple[str, Any, str]]:
     rows.sort(key=lambda row: (row[2] in ("", "default"), row[0]))
     unset = [key for key, value in report.config_resolved.items() if value is None]
     return [*rows, ("not set", ", ".join(sorted(unset)), "")] if unset else rows
-
-
-def _exhibit(artifact: Artifact, report_path: Path, report: RunReport) -> _Exhibit:
-    facts = describe(artifact)
-    try:
-        content = _content(artifact, report_path)
-    except OSError as error:
-        return _Exhibit(artifact, facts, note=f"The file cannot be read: {error.strerror}.")
-    if content is None:
-        return _Exhibit(artifact, facts, note=f"Over {size(EMBED_LIMIT)}: not embedded.")
-    note = None
-    if artifact.sha256 and hashlib.sha256(content).hexdigest() != artifact.sha256:
-        note = "The file is no longer the one that this run wrote."
-    if artifact.kind == "vectors":
-        rows = rows_of(content) or []
-        heat = similarities(rows) if 1 < len(rows) <= _HEAT_LIMIT else []
-        return _Exhibit(artifact, facts, note=note, labels=_labels(report, len(heat)), heat=heat)
-    uri = f"data:{artifact.mime};base64,{base64.b64encode(content).decode('ascii')}"
-    return _Exhibit(artifact, facts, uri=uri, note=note)
-
-
-def _content(artifact: Artifact, report_path: Path) -> bytes | None:
-    """The bytes of an artifact, None where they are too many.
-
-    A report that was moved together with its artifacts still finds them beside it.
-    """
-    if artifact.data_b64 is not None:
-        return base64.b64decode(artifact.data_b64)
-    path = Path(artifact.path)
-    if not path.exists():
-        path = report_path.parent / path.name
-    return path.read_bytes() if path.stat().st_size <= EMBED_LIMIT else None
-
-
-def _labels(report: RunReport, count: int) -> list[str]:
-    texts = report.inputs.get("texts")
-    if isinstance(texts, list) and len(texts) == count:
-        return [str(text) for text in texts]
-    return [str(number + 1) for number in range(count)]
 
 
 def _shown(value: Any) -> str:
