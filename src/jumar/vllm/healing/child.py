@@ -1,0 +1,80 @@
+"""The `vllm serve` that is watched: its process, its health, and whether its steps go on."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jumar.isolate import Command, Died, Hung, Outcome
+from jumar.vllm.healing.goldens import FAILED
+from jumar.vllm.healing.steps import STATE, beats
+
+
+class Serving:
+    """One `vllm serve` on a private port of this machine, from start to end.
+
+    `state` is a folder of its own that goes with it.
+    """
+
+    def __init__(self, command: Sequence[str], port: int, environ: Mapping[str, str]) -> None:
+        self.state = Path(tempfile.mkdtemp(prefix="jumar-vllm-"))
+        self.address = f"http://127.0.0.1:{port}"
+        self.began = time.time()
+        argv = [*command, "--host", "127.0.0.1", "--port", str(port)]
+        self._command = Command(argv, env={**environ, STATE: str(self.state)}, echo=True)
+        self._ended: asyncio.Task[Outcome] = asyncio.create_task(
+            asyncio.to_thread(self._command.wait), name="vllm"
+        )
+        self._counts: dict[str, int] = {}
+        self._moved = time.monotonic()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return not self._ended.done()
+
+    @property
+    def golden_failed(self) -> str | None:
+        """What its golden answers were not, where they failed."""
+        told = self.state / FAILED
+        return told.read_text() if told.exists() else None
+
+    async def ended(self, timeout: float | None = None) -> Outcome | None:
+        """How it ended; None where it still runs after `timeout` seconds."""
+        done, _ = await asyncio.wait({self._ended}, timeout=timeout)
+        return self._ended.result() if done else None
+
+    def silent_s(self, busy: bool) -> float:
+        """Seconds without a step of any worker; 0 while nobody asks anything."""
+        now, counts = time.monotonic(), beats(self.state)
+        if counts != self._counts or not busy:
+            self._counts, self._moved = counts, now
+        return now - self._moved
+
+    async def healthy(self, client: Any) -> bool:
+        """Whether it says so itself."""
+        import httpx
+
+        try:
+            return bool((await client.get(f"{self.address}/health")).status_code == 200)
+        except httpx.TransportError:
+            return False
+
+    async def close(self, grace: float = 10.0) -> None:
+        """End it and all its processes, and forget its folder."""
+        await asyncio.to_thread(self._command.close, grace)
+        await self._ended
+        shutil.rmtree(self.state, ignore_errors=True)
+
+
+def told(outcome: Outcome) -> str:
+    """How it ended, for people, with the last line that says something."""
+    if isinstance(outcome, Hung | Died):
+        said = outcome.output.last_line() if isinstance(outcome, Died) else ""
+        return f"{outcome.reason} {said}".strip()
+    return "It ended with exit code 0."

@@ -1,0 +1,141 @@
+"""What callers speak to: it passes requests on, and outlives the engine.
+
+A request that got no answer yet when the engine failed waits for the next one and is asked again,
+once. What was being streamed ends with an error event: half an answer is never called a whole one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from jumar.contracts.errors import JumarError, RunFailed
+from jumar.vllm.healing.healing import Healing
+from jumar.vllm.healing.program import Asked
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+HOP_BY_HOP = frozenset(
+    {"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host",
+     "content-length", "proxy-authenticate", "proxy-authorization"}
+)  # fmt: skip
+"""Headers of one connection (RFC 9110, 7.6.1), and those that are made anew."""
+
+DYING_S = 8.0
+"""After an answer of 500 and more, how long an engine that failed takes to end."""
+
+
+def app(healing: Healing, *, hold_s: float = 600.0) -> Starlette:
+    """The application; `hold_s` is how long a request waits while the engine is found out."""
+    import httpx
+    from starlette.applications import Starlette
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    client = httpx.AsyncClient(timeout=None)
+    numbers = count()
+
+    async def health(request: Request) -> Response:
+        """200 only while a proven engine answers."""
+        return JSONResponse(healing.as_dict(), 200 if healing.state == "ready" else 503)
+
+    async def passed(request: Request) -> Response:
+        body = await request.body()
+        number = next(numbers)
+        if request.method == "POST":
+            healing.asked[number] = Asked(request.url.path, _json(body))
+        try:
+            return await _answered(healing, client, request, body, hold_s, number)
+        except JumarError as error:
+            healing.asked.pop(number, None)
+            return JSONResponse(error.envelope(), 503)
+
+    @asynccontextmanager
+    async def open_until_the_end(_: Starlette) -> AsyncIterator[None]:
+        async with client:
+            yield
+
+    every = ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"]
+    return Starlette(
+        routes=[
+            Route("/health", health),
+            Route("/jumar/health", health),
+            Route("/{path:path}", passed, methods=every),
+        ],
+        lifespan=open_until_the_end,
+    )
+
+
+async def _answered(
+    healing: Healing, client: Any, request: Request, body: bytes, hold_s: float, number: int
+) -> Response:
+    """The engine's answer; that of the next engine where the first gave none."""
+    from starlette.responses import StreamingResponse
+
+    past = 0
+    for _ in range(2):
+        serving = await healing.settled(past, hold_s)
+        if serving is None:
+            break
+        past = healing.starts
+        answer = await _asked(client, serving, request, body)
+        if answer is None:
+            continue
+        kept = {k: v for k, v in answer.headers.items() if k.lower() not in HOP_BY_HOP}
+        stream = _stream(healing, answer, number)
+        return StreamingResponse(stream, answer.status_code, kept)
+    raise RunFailed(
+        f"The engine did not answer: {healing.reason or healing.state}.",
+        hint="GET /jumar/health says how it goes.",
+    )
+
+
+async def _asked(client: Any, serving: Any, request: Request, body: bytes) -> Any:
+    """The answer of one engine with its first byte to come; None where the engine is ending."""
+    import httpx
+
+    headers = [(k, v) for k, v in request.headers.items() if k.lower() not in HOP_BY_HOP]
+    address = (
+        httpx.URL(serving.address)
+        .join(request.url.path)
+        .copy_with(query=request.url.query.encode() or None)
+    )
+    built = client.build_request(request.method, address, headers=headers, content=body)
+    try:
+        answer = await client.send(built, stream=True)
+    except httpx.TransportError:
+        if await serving.ended(DYING_S) is None:
+            raise
+        return None
+    if answer.status_code >= 500 and await serving.ended(DYING_S) is not None:
+        await answer.aclose()
+        return None
+    return answer
+
+
+async def _stream(healing: Healing, answer: Any, number: int) -> AsyncIterator[bytes]:
+    import httpx
+
+    try:
+        async for chunk in answer.aiter_raw():
+            yield chunk
+    except httpx.TransportError as error:
+        failed = RunFailed(f"The engine failed while it answered: {error}.")
+        yield b"data: " + json.dumps(failed.envelope()).encode() + b"\n\n"
+    finally:
+        healing.asked.pop(number, None)
+        await answer.aclose()
+
+
+def _json(body: bytes) -> Mapping[str, Any]:
+    try:
+        parsed = json.loads(body)
+    except ValueError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}

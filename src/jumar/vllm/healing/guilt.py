@@ -1,0 +1,81 @@
+"""Who was it: the lab's questions to an engine that died, hung, or answered wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jumar.contracts.errors import JumarError
+from jumar.evidence import Evidence, Verdict
+from jumar.lab.check.implementations import fingerprint
+from jumar.vllm.healing.program import PRELOAD, USUAL, Asked, engine
+
+NAMED_BY_RECORDER = "recorder"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is looked into: the flags of the server, what was being asked, and on which device.
+
+    `loading_s` and `silence_s`: how long the engine may load, and an operator may take.
+    """
+
+    flags: Sequence[str]
+    asked: Sequence[Asked]
+    device: str
+    loading_s: float
+    silence_s: float
+
+
+def stopped(case: Case) -> list[Evidence]:
+    """Run the requests again under the flight recorder, and name what the engine stops in.
+
+    Raises:
+        JumarError: the engine could not be run again for a reason that is no operator's.
+    """
+    from jumar.isolate import Zygote
+    from jumar.lab.blame import investigate
+    from jumar.lab.trials import Limits, Trials
+
+    with Zygote(PRELOAD) as zygote:
+        trials = Trials(
+            engine,
+            (tuple(case.flags), tuple(case.asked) or USUAL),
+            case.device,
+            lambda _: Verdict("correct"),
+            Limits(prepare=case.loading_s, work=case.silence_s),
+            zygote,
+        )
+        return investigate(trials, fingerprint=fingerprint(case.device))
+
+
+def wrong(case: Case) -> list[Evidence]:
+    """Run the requests again under the shadow, and name the operators with wrong numbers.
+
+    Raises:
+        JumarError: the engine could not be run again.
+    """
+    from jumar.isolate import Zygote
+    from jumar.lab.shadow.watched import judged
+
+    with Zygote(PRELOAD) as zygote:
+        found = judged(
+            engine,
+            (tuple(case.flags), tuple(case.asked) or USUAL),
+            case.device,
+            zygote,
+            loading=case.loading_s,
+            silence=case.silence_s,
+        )
+    known = fingerprint(case.device)
+    return [one.evidence(known, time.time()) for one in found.guilty]
+
+
+def looked_into(case: Case, *, answers_wrong: bool) -> tuple[list[Evidence], str]:
+    """What was found, and what went wrong in looking."""
+    try:
+        found = wrong(case) if answers_wrong else stopped(case)
+    except JumarError as error:
+        return [], f"{error.code}: {error.message}"
+    return [one for one in found if one.bad], ""

@@ -1,0 +1,206 @@
+"""The life of a served model: started, proven, served; and after a failure found out and healed.
+
+starting → ready → (it ended, or its steps stand still) → investigating → starting → …
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from jumar.evidence import Evidence, Store
+from jumar.vllm.healing.child import Serving, told
+from jumar.vllm.healing.goldens import GOLDEN
+from jumar.vllm.healing.guilt import Case, looked_into
+from jumar.vllm.healing.program import Asked
+from jumar.vllm.healing.steps import SHADOW
+
+State = Literal["starting", "ready", "investigating", "failed", "stopped"]
+
+POLL_S = 0.25
+
+SERVE = (sys.executable, "-m", "vllm.entrypoints.cli.main", "serve")
+
+Look = Callable[..., tuple[list[Evidence], str]]
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked for. Times are in seconds.
+
+    `shadow`: one step in so many is judged, 0 for none. `silence_s`: how long no step may be taken
+    while somebody waits. `restarts`: how often in a row it starts again without anyone found
+    guilty.
+    """
+
+    flags: Sequence[str]
+    device: str
+    golden: str | None = None
+    shadow: int = 0
+    silence_s: float = 60.0
+    loading_s: float = 1800.0
+    restarts: int = 3
+
+
+@dataclass
+class Healing:
+    """A server that is kept alive; `run` returns when `stop` was called or nothing helps."""
+
+    options: Options
+    program: Sequence[str] = SERVE
+    look: Look = looked_into
+    state: State = "starting"
+    reason: str = ""
+    healed: list[Evidence] = field(default_factory=list)
+    starts: int = 0
+    serving: Serving | None = None
+    asked: dict[int, Asked] = field(default_factory=dict)
+    """What callers wait for just now."""
+
+    def __post_init__(self) -> None:
+        self._changed = asyncio.Condition()
+        self._stopping = asyncio.Event()
+        self._in_vain = 0
+
+    async def run(self) -> None:
+        """Start, serve and heal until stopped.
+
+        Raises:
+            OutputFailed: evidence cannot be written.
+        """
+        Store().ready()
+        while self.state not in ("failed", "stopped"):
+            await self._once()
+
+    def stop(self) -> None:
+        """End the server, and `run` with it."""
+        self._stopping.set()
+
+    async def settled(self, past: int = 0, timeout: float | None = None) -> Serving | None:
+        """Wait for a server that is ready, started after the `past`-th; None where none will be."""
+
+        def over() -> bool:
+            return self.state in ("failed", "stopped") or (
+                self.state == "ready" and self.starts > past
+            )
+
+        try:
+            async with self._changed:
+                await asyncio.wait_for(self._changed.wait_for(over), timeout)
+        except TimeoutError:
+            return None
+        return self.serving if self.state == "ready" else None
+
+    # ---- one life of the engine ------------------------------------------------------------------
+
+    async def _once(self) -> None:
+        self.starts += 1
+        await self._becomes("starting")
+        self.serving = Serving([*self.program, *self.options.flags], _free_port(), self._environ())
+        try:
+            hung = await self._served(self.serving)
+            if self._stopping.is_set():
+                await self._becomes("stopped")
+                return
+            await self._heal(self.serving, hung)
+        finally:
+            await self.serving.close()
+
+    async def _served(self, serving: Serving) -> str | None:
+        """Until it ends or is told to; why, where its steps stood still."""
+        import httpx
+
+        began = time.monotonic()
+        async with httpx.AsyncClient(timeout=5.0) as client:
+            while serving.alive and not self._stopping.is_set():
+                if self.state == "ready":
+                    if (silent := serving.silent_s(bool(self.asked))) > self.options.silence_s:
+                        return f"No step was taken for {silent:.0f} s while callers waited."
+                elif await serving.healthy(client):
+                    await self._becomes("ready")
+                elif time.monotonic() - began > self.options.loading_s:
+                    return f"It was not ready after {self.options.loading_s:g} s."
+                await serving.ended(POLL_S)
+        return None
+
+    async def _heal(self, serving: Serving, hung: str | None) -> None:
+        asked = list(self.asked.values())
+        if hung is not None:
+            await serving.close()
+        ended = await serving.ended()
+        assert ended is not None
+        why = hung or serving.golden_failed or told(ended)
+        await self._becomes("investigating", why)
+        log.error("The engine of vLLM failed: %s", why)
+        found = _since(serving.began)
+        if not found:
+            case = Case(
+                self.options.flags,
+                asked,
+                self.options.device,
+                self.options.loading_s,
+                self.options.silence_s,
+            )
+            wrong = serving.golden_failed is not None
+            found, failed = await asyncio.to_thread(self.look, case, answers_wrong=wrong)
+            if failed:
+                log.error("It was looked into, and that failed too: %s", failed)
+            for one in found:
+                Store().add(one)
+        for one in found:
+            log.error("Found guilty: %s %s (evidence %s). %s", one.subject, one.verdict, one.id,
+                      one.reason)  # fmt: skip
+        self.healed += found
+        self._in_vain = 0 if found else self._in_vain + 1
+        if self._in_vain > self.options.restarts:
+            await self._becomes("failed", f"{why} No operator was found guilty.")
+        else:
+            log.warning("It starts again%s.", " with that quarantined" if found else "")
+
+    async def _becomes(self, state: State, reason: str = "") -> None:
+        async with self._changed:
+            self.state, self.reason = state, reason
+            self._changed.notify_all()
+
+    def _environ(self) -> dict[str, str]:
+        environ = {SHADOW: str(self.options.shadow)}
+        if self.options.golden is not None:
+            environ[GOLDEN] = self.options.golden
+        return environ
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `/jumar/health` says."""
+        return {
+            "state": self.state,
+            "reason": self.reason,
+            "starts": self.starts,
+            "waiting": len(self.asked),
+            "healed": [
+                {
+                    "operator": one.subject.operator,
+                    "implementation": one.subject.implementation,
+                    "verdict": one.verdict,
+                    "evidence": one.id,
+                }
+                for one in self.healed
+            ],
+        }
+
+
+def _since(began: float) -> list[Evidence]:
+    """Bad evidence that the engine itself wrote: its shadow's."""
+    return [one for one in Store() if one.bad and one.at >= began]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

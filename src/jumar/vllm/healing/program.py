@@ -1,0 +1,95 @@
+"""An engine in this very process, as the lab's trials run it: the same flags, the same requests.
+
+A program of the lab is a function of a module that prepares and gives the function that works. The
+engine core, the worker and the operators all run in the calling thread, where modes of torch's
+dispatcher see them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+PRELOAD = ("torch", "torch._dynamo", "torch.utils.flop_counter", "transformers", "vllm")
+
+LENGTH = 64
+"""Tokens that a request gets here at most: a fault that it met later is not met again."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that a caller made: the route, and its body."""
+
+    path: str
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
+USUAL = (Asked("/v1/completions", {"prompt": "Hello", "max_tokens": 16, "temperature": 0}),)
+"""What is asked where nobody asked anything yet."""
+
+
+def engine(flags: Sequence[str], asked: Sequence[Asked]) -> Callable[[], list[Any]]:
+    """Load the model as `vllm serve` with these flags does; what is returned asks it."""
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    for name in ("JUMAR_VLLM_SHADOW", "JUMAR_VLLM_STATE"):
+        os.environ.pop(name, None)
+    from vllm.engine.arg_utils import EngineArgs
+
+    from vllm import LLM
+
+    arguments = EngineArgs.from_cli_args(parsed(flags))
+    arguments.tensor_parallel_size = 1  # ranks are processes of their own, which no mode sees
+    llm = LLM(**vars(arguments))
+    work = [prepared for one in asked if (prepared := _work(llm, one)) is not None]
+    return lambda: [ask() for ask in work]
+
+
+def parsed(flags: Sequence[str]) -> Any:
+    """The flags of `vllm serve` as vLLM's own parser reads them."""
+    from vllm.entrypoints.openai.cli_args import make_arg_parser
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    arguments = make_arg_parser(FlexibleArgumentParser()).parse_args(list(flags))
+    arguments.model = arguments.model_tag or arguments.model
+    return arguments
+
+
+def _work(llm: Any, asked: Asked) -> Callable[[], Any] | None:
+    """The request as a call of the engine; None for routes that compute nothing."""
+    body, sampling = asked.body, _sampling(asked.body)
+    if asked.path.endswith("/chat/completions"):
+        messages = list(body.get("messages", ()))
+        return lambda: _tokens(llm.chat(messages, sampling, use_tqdm=False))
+    if asked.path.endswith("/completions"):
+        prompts = _prompts(body.get("prompt", ""))
+        return lambda: _tokens(llm.generate(prompts, sampling, use_tqdm=False))
+    if asked.path.endswith(("/embeddings", "/pooling")):
+        prompts = _prompts(body.get("input", ""))
+        return lambda: [one.outputs.embedding for one in llm.embed(prompts, use_tqdm=False)]
+    return None
+
+
+def _sampling(body: Mapping[str, Any]) -> Any:
+    from vllm import SamplingParams
+
+    named = ("temperature", "top_p", "top_k", "min_p", "seed", "logprobs", "repetition_penalty",
+             "presence_penalty", "frequency_penalty", "ignore_eos")  # fmt: skip
+    given = {name: body[name] for name in named if body.get(name) is not None}
+    given["logprobs"] = int(given.get("logprobs", 0)) or None
+    length = body.get("max_completion_tokens") or body.get("max_tokens") or LENGTH
+    return SamplingParams(max_tokens=min(int(length), LENGTH), **given)
+
+
+def _prompts(given: Any) -> list[Any]:
+    """OpenAI's `prompt`: a text, texts, token ids, or lists of token ids."""
+    if isinstance(given, str):
+        return [given]
+    if given and isinstance(given[0], int):
+        return [{"prompt_token_ids": list(given)}]
+    return [one if isinstance(one, str) else {"prompt_token_ids": list(one)} for one in given]
+
+
+def _tokens(outputs: Any) -> list[list[int]]:
+    return [list(one.outputs[0].token_ids) for one in outputs]
