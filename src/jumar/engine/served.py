@@ -81,7 +81,8 @@ class Served:
         self.service = service = service or Service()
         self.states = States(service.workers)
         self.parity = Parity(status="pending")
-        self.device_class: str | None = None  # known once a worker has loaded the model
+        self.device: str | None = None  # this and its class: known once a worker has loaded it
+        self.device_class: str | None = None
         self.terms = Terms(loaded)
         self._prove = prove
         self._investigate = investigate
@@ -218,6 +219,7 @@ class Served:
     def _ready(self, number: int, model: WatchedModel) -> None:
         self.states.tell(number, "loading")
         model.load(cancel=self._unwanted)
+        self.device = model.placement.device.label
         self.device_class = model.fingerprint.get("device_class")
         self.states.tell(number, "warming", "its golden answers are asked")
         found = self._prove(model) if self._prove else Parity(status="unverified")

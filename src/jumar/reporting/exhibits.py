@@ -62,12 +62,12 @@ def fetched(artifact: Artifact, file: Path, report: RunReport) -> Exhibit:
     """With a link, which `artifact.path` holds; `file` is where it lies, and only read to compare
     vectors.
     """
-    facts, labels, heat = describe(artifact), [], []
+    facts = describe(artifact)
     if not file.is_file():
         return Exhibit(artifact, facts, note="It is not kept any more.")
-    if artifact.kind == "vectors" and file.stat().st_size <= EMBED_LIMIT:
-        labels, heat = _likeness(file.read_bytes(), report)
-    return Exhibit(artifact, facts, artifact.path, None, "data-file", file.name, labels, heat)
+    compared = artifact.kind == "vectors" and file.stat().st_size <= EMBED_LIMIT
+    likeness = _likeness(file.read_bytes() if compared else b"", report)
+    return Exhibit(artifact, facts, artifact.path, None, "data-file", file.name, *likeness)
 
 
 def _content(artifact: Artifact, report_path: Path) -> bytes | None:

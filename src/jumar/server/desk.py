@@ -18,6 +18,7 @@ from jumar.engine.visit import Visit
 from jumar.runtime.run import Listener
 from jumar.server.contracts import GenerateBody, Transport
 from jumar.server.inputs import Inbox, Screen
+from jumar.server.machine import Machine
 from jumar.server.metrics import Metrics
 from jumar.server.settings import Settings
 from jumar.server.shelf import Shelf
@@ -36,6 +37,7 @@ class Desk:
         self.shelf = Shelf(settings.data / "artifacts")
         self.screen = Screen(self.inbox, settings.allow_roots)
         self.jobs = Jobs(store, visit=self.visit, ask=self.ask)
+        self.machine = Machine()
         self.metrics = Metrics(house, self.jobs)
         self.named: list[str] = []
         self._stopping = threading.Event()

@@ -13,7 +13,7 @@ from starlette.websockets import WebSocket
 
 from jumar.contracts.results import GenerateResult
 from jumar.engine.jobs import Job
-from jumar.server import embedding, generating, jobs, status
+from jumar.server import embedding, generating, jobs, machine, status
 from jumar.server.contracts import EmbeddingsBody, GenerateBody
 from jumar.server.forwarding import surfaces
 from jumar.server.forwarding.passing import elsewhere, forwarded
@@ -68,6 +68,7 @@ ROUTES: tuple[Row, ...] = (
         "Let another server's model go on with a text (OpenAI)."),
     Row("GET", "/v1/models", status.models, "List models and their state (OpenAI)."),
     Row("GET", "/v1/models/{model}", status.model, "One model and its state (OpenAI)."),
+    Row("GET", "/v1/devices", machine.devices, "The devices, how they are, what is on them."),
     Row("GET", "/health", status.health, "The state of each model; 503 where none answers."),
     Row("GET", "/health/live", status.live, "Whether the process answers."),
     Row("GET", "/healthz", status.live, "The same."),

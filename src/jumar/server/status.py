@@ -63,25 +63,31 @@ async def metrics(request: Request) -> Response:
 
 async def models(request: Request) -> Response:
     """OpenAI's list; each entry is also the model's card."""
-    desk: Desk = request.app.state.desk
-    served = {one.loaded.manifest.id: one for one in desk.house.models()}
-    rows = [row for row in catalog.rows() if desk.house.only is None or row.id in desk.house.only]
-    rows.sort(key=lambda row: (row.id not in served, row.id))
-    own = [_card(row, served.get(row.id)) for row in rows]
-    there = [_card_of_upstream(name) for name in desk.settings.upstreams.named]
-    return JSONResponse({"object": "list", "data": own + there})
+    return JSONResponse({"object": "list", "data": cards(request.app.state.desk)})
 
 
 async def model(request: Request) -> Response:
     """One of them."""
-    desk: Desk = request.app.state.desk
-    name = request.path_params["model"]
+    return JSONResponse(card(request.app.state.desk, request.path_params["model"]))
+
+
+def cards(desk: Desk) -> list[dict[str, Any]]:
+    """All models that are served here, those that are loaded first, and those of other servers."""
+    served = {one.loaded.manifest.id: one for one in desk.house.models()}
+    rows = [row for row in catalog.rows() if desk.house.only is None or row.id in desk.house.only]
+    rows.sort(key=lambda row: (row.id not in served, row.id))
+    own = [_card(row, served.get(row.id)) for row in rows]
+    return own + [_card_of_upstream(name) for name in desk.settings.upstreams.named]
+
+
+def card(desk: Desk, name: str) -> dict[str, Any]:
+    """One of them; raises UnknownModel."""
     if name in desk.settings.upstreams.named:
-        return JSONResponse(_card_of_upstream(name))
+        return _card_of_upstream(name)
     manifest = desk.manifest(name)
     served = {one.loaded.manifest.id: one for one in desk.house.models()}
     row = next(row for row in catalog.rows() if row.id == manifest.id)
-    return JSONResponse(_card(row, served.get(row.id)))
+    return _card(row, served.get(row.id))
 
 
 def state_of(desk: Desk) -> State:
@@ -115,7 +121,7 @@ def _card(row: ModelRow, served: Served | None) -> dict[str, Any]:
         "ready": state.answers,
         "status": state.name if served else "unloaded",
         "reason": state.reason,
-        "device": served.loaded.backend if served else None,
+        "device": served.device or served.loaded.backend if served else None,
         "device_class": served.device_class if served else None,
         "golden": parity.model_dump() if parity else {"status": "pending"},
         "waiting": served.waiting if served else 0,
