@@ -32,6 +32,10 @@ COMMANDS: dict[str, Row] = {
     "models": Row("Models", "jumar.cli.models:command", "List the models, or describe one."),
     "models pull": Row("Models", "jumar.cli.weights:pull", "Fetch a model's weights."),
     "models where": Row("Models", "jumar.cli.weights:where", "Say where a model's weights are."),
+    "vllm serve": Row(
+        "vLLM", "jumar.cli.vllm.serving:serve", "Serve a model with vLLM, and heal it."
+    ),
+    "vllm golden": Row("vLLM", "jumar.cli.vllm.serving:golden", "Record what it has to say."),
     "operators list": Row(
         "Operators", "jumar.cli.operators.catalogue:list_command", "List operators by name."
     ),

@@ -1,0 +1,1 @@
+"""`jumar vllm serve|golden|status|patches`."""

@@ -1,0 +1,105 @@
+"""`jumar vllm serve|golden`: vLLM behind a front that outlives it, and what it has to say."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jumar.contracts.errors import DependencyMissing, InvalidValue
+
+_SECONDS = click.FloatRange(min=0, min_open=True)
+_NEEDS = ("vllm", "starlette", "uvicorn", "httpx")
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("flags", nargs=-1, type=click.UNPROCESSED, metavar="MODEL [VLLM OPTION]...")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
+@click.option(
+    "--jumar-golden",
+    "golden",
+    metavar="FOLDER",
+    help="Golden answers that are asked before it is ready; `jumar vllm golden` records them.",
+)
+@click.option(
+    "--jumar-shadow",
+    "shadow",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="One step in N is also computed by the CPU, operator by operator; 0: none.",
+)
+@click.option(
+    "--jumar-silence",
+    "silence_s",
+    type=_SECONDS,
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="No step in this time while somebody waits is a hang.",
+)
+@click.option(
+    "--jumar-loading",
+    "loading_s",
+    type=_SECONDS,
+    default=1800.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="What starting may take.",
+)
+@click.option(
+    "--jumar-restarts",
+    "restarts",
+    type=click.IntRange(min=0),
+    default=3,
+    show_default=True,
+    help="Failures in a row without a guilty operator after which it gives up.",
+)
+def serve(*, flags: tuple[str, ...], host: str, port: int, **options: Any) -> int:
+    """Serve MODEL with vLLM, and heal it.
+
+    Takes the options of `vllm serve`. A crash, a hang or wrong numbers of one operator: it is
+    named, evidence is written, the engine starts again with it in quarantine, and callers that had
+    no answer yet get theirs. GET /jumar/health tells how it goes.
+    """
+    _installed()
+    from jumar.vllm.activation import current
+    from jumar.vllm.healing.healing import Healing, Options
+    from jumar.vllm.healing.running import run
+
+    if not flags:
+        raise InvalidValue("No model is named.", hint="jumar vllm serve MODEL", param="MODEL")
+    activation = current()
+    if activation.device is None:
+        raise activation.error or InvalidValue(
+            f"Jumar's platform is not active: {activation.reason}", hint="Run: jumar vllm status"
+        )
+    device = "cpu" if activation.device == "cpu" else f"{activation.device}:0"
+    return run(lambda: Healing(Options(flags, device, **options)), host=host, port=port)
+
+
+@click.command()
+@click.argument("model", metavar="FOLDER")
+@click.option("--out", metavar="FOLDER", help="Where it is written.  [default: MODEL/jumar-golden]")
+def golden(*, model: str, out: str | None) -> None:
+    """Record what a model has to say: the tokens and logits of Hugging Face's, on the CPU."""
+    for name in ("torch", "transformers"):
+        if find_spec(name) is None:
+            raise DependencyMissing(f"{name} is not installed.", hint=f"pip install {name}")
+    from jumar.vllm.healing.goldens import record
+
+    written = record(model, out or Path(model) / "jumar-golden")
+    click.echo(f"{written}")
+    click.echo(f"vllm serve {model} --jumar-golden {written.parent}")
+
+
+def _installed() -> None:
+    for name in _NEEDS:
+        if find_spec(name) is None:
+            raise DependencyMissing(
+                f"{name} is not installed.", hint="Beside vLLM: pip install jumar"
+            )
