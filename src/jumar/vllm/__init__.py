@@ -6,11 +6,37 @@ registered in every process before a model is built. Neither imports torch or vL
 
 from __future__ import annotations
 
+from jumar.vllm.activation import LOGGER, current
+
+PLATFORMS = {"cpu": "jumar.vllm.platform.CPUPlatform", "npu": "jumar.vllm.platform.NPUPlatform"}
+REFUSED = "jumar.vllm.refused.RefusedPlatform"
+
+_told = False
+
 
 def platform_plugin() -> str | None:
-    """The class path of the platform (`vllm.platform_plugins`); None where it stands aside."""
-    return None
+    """The class path of the platform (`vllm.platform_plugins`); None where it stands aside.
+
+    vLLM runs another platform, without a word, where this raises. So whoever asked for a device
+    that cannot be had gets a class that raises when vLLM makes it.
+    """
+    global _told
+    activation = current()
+    if not _told:
+        _told = True  # vLLM asks twice
+        what = f"active on {activation.device}" if activation.device else "not active"
+        LOGGER.info("Jumar's platform is %s: %s", what, activation.reason)
+    if activation.error is not None:
+        return REFUSED
+    return PLATFORMS[activation.device] if activation.device else None
 
 
 def register() -> None:
     """What every process of the engine registers before it builds a model."""
+    device = current().device
+    if device is None:
+        return
+    from jumar.vllm import operators, patches
+
+    patches.apply(device, "process")
+    operators.register()

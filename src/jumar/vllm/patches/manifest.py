@@ -1,0 +1,38 @@
+"""All that Jumar changes in other people's code when vLLM runs on it: one row each."""
+
+from __future__ import annotations
+
+from jumar.vllm.patches.base import Patch
+
+_HERE = "jumar.vllm.patches"
+
+
+def _no_accelerator(name: str) -> Patch:
+    return Patch(
+        name=f"accelerator-{name.replace('_', '-')}",
+        target=f"torch.accelerator:{name}",
+        replacement=f"{_HERE}.replacements:nothing",
+        proof=f"{_HERE}.proofs:{name}_returns",
+        why="vLLM calls it when an engine ends; torch raises where there is no accelerator.",
+        how="It does nothing: on the CPU nothing is queued and nothing is cached.",
+        until="vLLM asks whether there is an accelerator, as it does on its own CPU platform.",
+        devices=("cpu",),
+        where="process",
+    )
+
+
+PATCHES: tuple[Patch, ...] = (
+    _no_accelerator("empty_cache"),
+    _no_accelerator("empty_host_cache"),
+    _no_accelerator("synchronize"),
+    Patch(
+        name="slot-mapping",
+        target="vllm.v1.worker.block_table:BlockTable.compute_slot_mapping",
+        replacement=f"{_HERE}.replacements:compute_slot_mapping",
+        proof=f"{_HERE}.proofs:slots_are_those_of_the_blocks",
+        why="The only kernel of a greedy step that exists in Triton alone.",
+        how="The same slots, from a bucketize and a gather in torch.",
+        until="vLLM 0.24 is no longer supported; later ones let a platform register the kernel.",
+        parameters=("self", "num_reqs", "query_start_loc", "positions"),
+    ),
+)

@@ -1,0 +1,238 @@
+"""vLLM's view of the device: `CPUPlatform` and `NPUPlatform`, what they share above them.
+
+vLLM makes one of them in each of its processes. What it asks for by `current_platform.NAME` and
+does not find here is looked up in `torch.cpu` or `torch.npu`.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+from vllm.platforms.interface import Platform, PlatformEnum
+from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
+
+from jumar.contracts.errors import InvalidValue
+from jumar.vllm.attention import backend_path
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vllm.config import VllmConfig
+    from vllm.v1.attention.selector import AttentionSelectorConfig
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+WORKER = "jumar.vllm.worker.JumarWorker"
+
+
+class JumarPlatform(Platform):
+    """Everything that does not depend on the kind of device."""
+
+    _enum = PlatformEnum.OOT
+    simple_compile_backend = "eager"
+    """vLLM compiles small functions at a first request otherwise (log probabilities: 2 to 12 s)."""
+
+    def __init__(self) -> None:
+        register_backend(AttentionBackendEnum.CUSTOM, backend_path(self.device_type))
+
+    @property
+    def supported_dtypes(self) -> list[torch.dtype]:
+        """What the device computes in, its own default first: it is what float32 checkpoints get
+        under `--dtype auto`.
+        """
+        return [DTYPES[name] for name in _dtypes(self.device_type)]
+
+    @classmethod
+    def check_if_supports_dtype(cls, dtype: torch.dtype) -> None:
+        """Raises InvalidValue for a dtype that the device does not compute in."""
+        names = _dtypes(cls.device_type)
+        if dtype not in [DTYPES[name] for name in names]:
+            raise InvalidValue(
+                f"{cls.get_device_name()} does not compute in {dtype}.",
+                hint=f"--dtype, one of: {', '.join(names)}.",
+                param="dtype",
+            )
+
+    @classmethod
+    def check_and_update_config(cls, vllm_config: VllmConfig) -> None:
+        """Jumar's worker, the eager path, one step at a time."""
+        from vllm.config import CompilationMode, CUDAGraphMode
+
+        parallel = vllm_config.parallel_config
+        if parallel.worker_cls == "auto":
+            parallel.worker_cls = WORKER
+        parallel.disable_custom_all_reduce = True
+        vllm_config.scheduler_config.async_scheduling = False
+        if vllm_config.model_config is not None:
+            vllm_config.model_config.disable_cascade_attn = True
+        compilation = vllm_config.compilation_config
+        compilation.mode = CompilationMode.NONE
+        compilation.cudagraph_mode = CUDAGraphMode.NONE
+        compilation.cudagraph_capture_sizes = []
+
+    @classmethod
+    def get_attn_backend_cls(
+        cls,
+        selected_backend: AttentionBackendEnum | None,
+        attn_selector_config: AttentionSelectorConfig,
+        num_heads: int | None = None,
+    ) -> str:
+        """The backend in the CUSTOM slot; raises InvalidValue where another one is asked for."""
+        if selected_backend not in (None, AttentionBackendEnum.CUSTOM):
+            raise InvalidValue(
+                f"Jumar's platform has no attention backend {selected_backend.name}.",
+                hint="--attention-backend CUSTOM, or none.",
+                param="attention_backend",
+            )
+        for what in ("use_mla", "use_sparse"):
+            if getattr(attn_selector_config, what, False):
+                raise InvalidValue(
+                    f"Jumar's platform has no {what.removeprefix('use_').upper()} attention yet.",
+                    hint="Models with plain attention: Qwen2, Qwen3, Qwen3-MoE, Llama, Qwen-VL.",
+                    param="model",
+                )
+        path: str = AttentionBackendEnum.CUSTOM.get_path()
+        return path
+
+    @classmethod
+    def import_kernels(cls) -> None:
+        """None: vLLM's compiled operators are CUDA's, and the default warns that they are missing.
+        """
+
+    @classmethod
+    def get_punica_wrapper(cls) -> str:
+        """LoRA in plain torch."""
+        return "vllm.lora.punica_wrapper.punica_cpu.PunicaWrapperCPU"
+
+    @classmethod
+    def support_hybrid_kv_cache(cls) -> bool:
+        """Layers with sliding windows free their blocks."""
+        return True
+
+
+class CPUPlatform(JumarPlatform):
+    """This machine's CPU as one device. One device however many workers: they share it."""
+
+    device_name = "cpu"  # vLLM builds torch.device(f"{device_name}:{rank}") of it
+    device_type = "cpu"
+    dispatch_key = "CPU"
+    dist_backend = "gloo"
+
+    @classmethod
+    def get_device_name(cls, device_id: int = 0) -> str:
+        """The processor."""
+        return _accelerator("cpu").devices()[0].name
+
+    @classmethod
+    def get_device_uuid(cls, device_id: int = 0) -> str:
+        """There is one."""
+        return "cpu"
+
+    @classmethod
+    def get_device_total_memory(cls, device_id: int = 0) -> int:
+        """Bytes of memory."""
+        return cls.mem_get_info()[1]
+
+    @classmethod
+    def mem_get_info(cls, device: Any = None) -> tuple[int, int]:
+        """Free and total bytes of memory."""
+        one = _accelerator("cpu").devices()[0]
+        return one.free_bytes or 0, one.total_bytes or 0
+
+    @classmethod
+    def set_device(cls, device: torch.device) -> None:
+        """There is one."""
+
+    @classmethod
+    def manual_seed_all(cls, seed: int) -> None:
+        """`torch.manual_seed`, which vLLM calls too, seeds the CPU."""
+
+    @classmethod
+    def is_pin_memory_available(cls) -> bool:
+        """There is nothing to pin it for."""
+        return False
+
+    @classmethod
+    def get_current_memory_usage(cls, device: Any = None) -> float:
+        """Resident bytes of this process."""
+        from jumar.vllm.memory import resident
+
+        return float(resident())
+
+    @classmethod
+    def num_compute_units(cls, device_id: int = 0) -> int:
+        """Threads that torch computes with."""
+        return torch.get_num_threads()
+
+
+class NPUPlatform(JumarPlatform):
+    """Ascend NPUs through torch_npu, or the emulated ones."""
+
+    device_name = "npu"
+    device_type = "npu"
+    dispatch_key = "PrivateUse1"
+    dist_backend = "hccl"
+    ray_device_key = "NPU"
+    device_control_env_var = "ASCEND_RT_VISIBLE_DEVICES"
+
+    @classmethod
+    def check_and_update_config(cls, vllm_config: VllmConfig) -> None:
+        """A process that used a card cannot be forked and go on: workers are spawned."""
+        super().check_and_update_config(vllm_config)
+        os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
+
+    @classmethod
+    def get_device_name(cls, device_id: int = 0) -> str:
+        """The chip; an emulated one says so."""
+        return str(_npu().get_device_name(device_id))
+
+    @classmethod
+    def get_device_uuid(cls, device_id: int = 0) -> str:
+        """The card's index on the host: torch_npu knows no identity of a card."""
+        return f"npu-{cls.device_id_to_physical_device_id(device_id)}"
+
+    @classmethod
+    def get_device_total_memory(cls, device_id: int = 0) -> int:
+        """Bytes of device memory."""
+        return int(_npu().get_device_properties(device_id).total_memory)
+
+    @classmethod
+    def set_device(cls, device: torch.device) -> None:
+        """Make it the current one."""
+        _npu().set_device(device)
+
+    @classmethod
+    def manual_seed_all(cls, seed: int) -> None:
+        """Seed all cards."""
+        _npu().manual_seed_all(seed)
+
+    @classmethod
+    def get_current_memory_usage(cls, device: Any = None) -> float:
+        """Bytes that tensors take on the card."""
+        return float(_npu().memory_allocated(device))
+
+    @classmethod
+    def num_compute_units(cls, device_id: int = 0) -> int:
+        """Vector cores of the chip."""
+        return int(_npu().get_device_properties(device_id).vector_core_num)
+
+
+def _accelerator(kind: str) -> Any:
+    from jumar.devices import accelerators
+
+    return accelerators()[kind]
+
+
+@cache
+def _dtypes(kind: str) -> Sequence[str]:
+    """Names of the dtypes that a kind of device computes in, its own default first."""
+    names: Sequence[str] = _accelerator(kind).dtypes(0)
+    return names
+
+
+def _npu() -> Any:
+    import torch_npu  # noqa: F401  (registers torch.npu)
+
+    return torch.npu
