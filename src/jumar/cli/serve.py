@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jumar.engine.service import Service
     from jumar.server.settings import Keys
 
-_NEEDS = ("starlette", "uvicorn", "python_multipart", "websockets", "prometheus_client")
+_NEEDS = ("aiohttp", "starlette", "uvicorn", "python_multipart", "websockets", "prometheus_client")
 _LAZY = {"transformers": "transformers.modeling_utils"}
 """What a library imports at its first model only, and which takes most of the time."""
 

@@ -28,6 +28,7 @@ def application(desk: Desk) -> Starlette:
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
         await run_in_threadpool(desk.recover)
+        app.state.forwarder = Forwarder(desk.settings.upstreams)
         sweeping = asyncio.ensure_future(_sweep(desk))
         try:
             yield
@@ -36,12 +37,12 @@ def application(desk: Desk) -> Starlette:
             await app.state.forwarder.close()
 
     app = Starlette(
-        routes=routes(),
+        routes=routes(page=desk.settings.page),
         lifespan=life,
         middleware=[
             Middleware(Trail, seen=desk.metrics.seen),
             Middleware(Visitors, only_here=desk.settings.only_here),
-            Middleware(Door, keys=desk.settings.keys),
+            Middleware(Door, keys=desk.settings.keys, page=desk.settings.page),
             Middleware(Bounds, limit=desk.settings.max_request_bytes),
         ],
         exception_handlers={
@@ -51,7 +52,6 @@ def application(desk: Desk) -> Starlette:
         },
     )
     app.state.desk = desk
-    app.state.forwarder = Forwarder(desk.settings.upstreams)
     return app
 
 

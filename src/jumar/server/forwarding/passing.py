@@ -41,6 +41,7 @@ class Forwarder:
 
     def __init__(self, upstreams: Upstreams) -> None:
         self.upstreams = upstreams
+        self._own = frozenset(catalog.names())
         self._clients = {
             one.service: Client(one.service, log.warning, refused) for one in upstreams
         }
@@ -49,7 +50,7 @@ class Forwarder:
         """Who answers for a model on this surface; None: this server itself."""
         if name in self.upstreams.named:
             return self.upstreams.named[name]
-        if surface.speaks and (name == SPEECH or name not in catalog.names()):
+        if surface.speaks and (name == SPEECH or name not in self._own):
             return self.upstreams.speech
         return None
 

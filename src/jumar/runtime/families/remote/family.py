@@ -24,7 +24,7 @@ class Remote:
     """
 
     name = "remote"
-    requires = ("httpx", "av", "numpy")
+    requires = ("aiohttp", "av", "numpy")
     converters: Mapping[str, Converter] = MappingProxyType({})
 
     def refuses(self, placement: Placement) -> str | None:

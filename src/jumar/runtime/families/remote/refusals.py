@@ -9,7 +9,7 @@ from jumar.contracts.errors import InvalidRequest, JumarError, UpstreamFailed
 from jumar.runtime.families.remote.service import CONNECT_S, Service
 
 if TYPE_CHECKING:
-    import httpx
+    import aiohttp
 
 CALLERS = (400, 413, 422)
 """Statuses that say: the request is wrong."""
@@ -42,28 +42,28 @@ def something_else(service: Service, what: str, text: str) -> UpstreamFailed:
     return UpstreamFailed(f"{service} answered 200 with a text and no {what}: {message_of(text)}")
 
 
-def unreachable(service: Service, error: httpx.HTTPError) -> UpstreamFailed:
+def unreachable(service: Service, error: aiohttp.ClientError) -> UpstreamFailed:
     """No answer at all."""
-    import httpx
+    import aiohttp
 
     hint = "Does it run there, and is server_url right?"
-    if isinstance(error, httpx.ConnectTimeout):
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
         return UpstreamFailed(f"{service} was not reached within {CONNECT_S:g} s.", hint=hint)
-    if isinstance(error, httpx.TimeoutException):
+    if isinstance(error, aiohttp.SocketTimeoutError):
         return UpstreamFailed(
             f"{service} was silent for {service.silence_s:g} s.",
             hint="idle_timeout is the longest silence.",
         )
-    if isinstance(error, httpx.ConnectError):
+    if isinstance(error, aiohttp.ClientConnectorError):
         return UpstreamFailed(f"{service} cannot be reached.", hint=hint)
     return UpstreamFailed(f"{service} did not answer.", hint=hint)
 
 
-def cut_off(service: Service, error: httpx.HTTPError) -> UpstreamFailed:
+def cut_off(service: Service, error: aiohttp.ClientError) -> UpstreamFailed:
     """An answer that ended before its end."""
-    import httpx
+    import aiohttp
 
-    if isinstance(error, httpx.TimeoutException):
+    if isinstance(error, aiohttp.SocketTimeoutError):
         return unreachable(service, error)
     return UpstreamFailed(f"{service} ended its answer before its end.")
 
