@@ -45,11 +45,15 @@ def test_operators_of_the_intermediate_representation_have_their_providers(tmp_p
     assert found.operators["vllm_ir::rms_norm"].kind == "ir"
 
 
-def test_layers_that_a_plugin_put_in_their_place_are_the_plugins(tmp_path, monkeypatch):
+def test_layers_that_a_plugin_put_in_their_place_are_the_plugins(monkeypatch):
+    in_tree = type("RMSNorm", (), {"name": "rms_norm"})
+    theirs = type("AscendRMSNorm", (in_tree,), {"__module__": "acme.ops", "name": "RMSNorm"})
     registry = ModuleType("vllm.model_executor.custom_op")
-    registry.op_registry_oot = {"RMSNorm": type("AscendRMSNorm", (), {"__module__": "acme.ops"})}
+    registry.op_registry = {"rms_norm": in_tree}
+    registry.op_registry_oot = {"RMSNorm": theirs}
     monkeypatch.setitem(sys.modules, registry.__name__, registry)
-    found = vllm.read(peers.write(tmp_path / "vllm", FILES)).implementations
-    assert ("RMSNorm", "acme", "AscendRMSNorm") in {
-        (one.operator, one.provider, one.function) for one in found
-    }
+    found = vllm.replaced()
+    assert [(one.operator, one.provider, one.function) for one in found.implementations] == [
+        ("rms_norm", "acme", "AscendRMSNorm")
+    ]
+    assert found.operators["rms_norm"].kind == "layer"

@@ -10,13 +10,16 @@ from pathlib import Path
 from jumar.contracts.errors import InvalidValue, did_you_mean
 from jumar.operators.catalogue import flag_gems, torch_names, torch_npu, vllm
 from jumar.operators.catalogue.base import Catalogue, Reentry, merged
-from jumar.operators.catalogue.record import CALLS, read
+from jumar.operators.catalogue.record import CALLS, read, shipped
 
 PACKAGES: dict[str, Callable[[Path, str | None], Catalogue]] = {
     flag_gems.NAME: flag_gems.read,
     vllm.NAME: vllm.read,
 }
 """Packages whose names are read from their source, installed or unpacked."""
+
+SETTLED = frozenset({vllm.NAME})
+"""Those whose names depend on nothing but the version: a shipped record saves reading a second."""
 
 
 def live(packages: Iterable[Path] = ()) -> Catalogue:
@@ -32,13 +35,16 @@ def live(packages: Iterable[Path] = ()) -> Catalogue:
     parts = [dispatcher]
     if (device := torch_npu.read(dispatcher.operators)) is not None:
         parts.append(device)
-    folders = {name: folder for name in PACKAGES if (folder := _installed(name)) is not None}
+    given: dict[str, Path] = {}
     for folder in packages:
         if folder.name not in PACKAGES:
             hint = did_you_mean(folder.name, PACKAGES)
             raise InvalidValue(f"{folder} is no package to read.", hint=hint, param="package")
-        folders[folder.name] = folder.resolve()
-    parts += [PACKAGES[name](folder, _version(name, folder)) for name, folder in folders.items()]
+        given[folder.name] = folder.resolve()
+    parts += [PACKAGES[name](folder, _version(name, folder)) for name, folder in given.items()]
+    parts += [_names(name, folder) for name in PACKAGES if name not in given
+              and (folder := _installed(name)) is not None]  # fmt: skip
+    parts.append(vllm.replaced())
     return replace(merged(parts, live=True), reentries=_known_calls(dispatcher.versions["torch"]))
 
 
@@ -46,6 +52,13 @@ def _known_calls(torch: str) -> Mapping[str, tuple[Reentry, ...] | None]:
     """What was recorded of calls between the operators of just this version of torch."""
     path = CALLS / f"torch-{torch.partition('+')[0]}.json"
     return read(path).reentries if path.is_file() else {}
+
+
+def _names(name: str, folder: Path) -> Catalogue:
+    """What an installed package registers."""
+    version = _version(name, folder)
+    recorded = shipped().get(f"{name}-{version}") if name in SETTLED else None
+    return read(recorded) if recorded else PACKAGES[name](folder, version)
 
 
 def _installed(name: str) -> Path | None:
@@ -59,7 +72,5 @@ def _version(name: str, folder: Path) -> str | None:
     """By the metadata that stands beside a package's folder."""
     from importlib.metadata import distributions
 
-    for found in distributions(path=[str(folder.parent)]):
-        if found.name.lower().replace("-", "_") == name:
-            return found.version
-    return None
+    found = next(iter(distributions(name=name, path=[str(folder.parent)])), None)
+    return None if found is None else found.version

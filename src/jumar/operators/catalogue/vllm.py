@@ -26,14 +26,18 @@ _MARKS = (b".register(", b"register_op", b".register_impl(")
 
 
 def read(folder: Path, version: str | None = None) -> Catalogue:
-    """What the package in `folder` registers, and what plugins put in place of its layers here."""
-    found = list(_registered(folder))
-    found += list(_replaced())
-    operators = {}
-    for one in found:
-        family = one.operator.rpartition("::")[2]
-        operators[one.operator] = Operator(one.operator, family)
-    return Catalogue({NAME: version or "unknown"}, operators, tuple(found))
+    """What the package in `folder` registers."""
+    return _catalogue({NAME: version or "unknown"}, tuple(_registered(folder)))
+
+
+def replaced() -> Catalogue:
+    """What plugins put in place of vLLM's layers in this process."""
+    return _catalogue({}, tuple(_replaced()))
+
+
+def _catalogue(versions: dict[str, str], found: tuple[Implementation, ...]) -> Catalogue:
+    names = {one.operator: one.operator.rpartition("::")[2] for one in found}
+    return Catalogue(versions, {name: Operator(name, base) for name, base in names.items()}, found)
 
 
 def _registered(folder: Path) -> Iterator[Implementation]:
@@ -73,8 +77,14 @@ def _text(call: ast.Call | None) -> str:
 
 
 def _replaced() -> Iterator[Implementation]:
-    """Layers that plugins of this process registered out of tree, by the class they replace."""
+    """Layers that were registered out of tree: by class, under the name of the class in the tree.
+
+    A replacement is a subclass; vLLM gives it the class's name as its operator's.
+    """
     module = sys.modules.get(f"{NAME}.model_executor.custom_op")
-    for name, layer in getattr(module, "op_registry_oot", {}).items():
+    in_tree = getattr(module, "op_registry", {})
+    for replaced_class, layer in getattr(module, "op_registry_oot", {}).items():
+        names = (getattr(one, "name", None) for one in layer.__mro__[1:])
+        operator = next((name for name in names if name in in_tree), replaced_class)
         provider = layer.__module__.partition(".")[0]
-        yield Implementation(name, provider, layer.__name__, "layer", layer.__module__)
+        yield Implementation(operator, provider, layer.__name__, "layer", layer.__module__)
