@@ -12,9 +12,10 @@ from jumar.devices import Placement
 from jumar.engine.seat import Seat
 from jumar.evidence import Store, quarantine
 from jumar.operators.base import Override
-from jumar.operators.policy.base import EVERYTHING, Policy, Rule
+from jumar.operators.policy.base import EVERYTHING, Policy
 from jumar.operators.policy.conditions import all_hold
 from jumar.operators.policy.files import effective
+from jumar.operators.policy.taking import taking
 
 if TYPE_CHECKING:
     from jumar.operators.policy.decide import Decision
@@ -56,8 +57,8 @@ def _about_everything(policy: Policy, seat: Seat, placement: Placement) -> list[
 
     An order gives way to the device; a rule that forbids the device everything cannot.
     """
-    taking = [rule for rule in _taking(policy, seat) if rule.breadth == EVERYTHING]
-    for rule in taking:
+    everything = [rule for rule in taking(policy, seat.fingerprint) if rule.breadth == EVERYTHING]
+    for rule in everything:
         if rule.key != "order":
             raise OperatorUnavailable(
                 f"{rule.origin}: {rule}, and a model on {placement.device.label} needs the device.",
@@ -66,14 +67,14 @@ def _about_everything(policy: Policy, seat: Seat, placement: Placement) -> list[
             )
     holding = [rule for _, rule in policy.rules("order") if all_hold(rule.when, seat.fingerprint)]
     deciding = [rule for rule in holding if rule.breadth == EVERYTHING][-1:]
-    return [f"{one.origin}: {one}: {_NOT_FOLLOWED}." for one in deciding if one in taking]
+    return [f"{one.origin}: {one}: {_NOT_FOLLOWED}." for one in deciding if one in everything]
 
 
 def _decided(policy: Policy, seat: Seat, told: list[str]) -> Iterator[Decision]:
     rules = quarantine(Store(), seat.fingerprint)
     seat.operators.quarantined = sorted({str(subject) for subject in rules.subjects()})
     suspects = {one.operator for one in rules.subjects() if one.implementation == "device"}
-    spoken_of = [rule for rule in _taking(policy, seat) if rule.breadth != EVERYTHING]
+    spoken_of = [rule for rule in taking(policy, seat.fingerprint) if rule.breadth != EVERYTHING]
     if not suspects and not spoken_of:
         return
     from jumar.operators.catalogue import live
@@ -89,21 +90,6 @@ def _decided(policy: Policy, seat: Seat, told: list[str]) -> Iterator[Decision]:
             told.append(f"{rule.origin}: {rule}: {_NO_LAYERS}.")
     for name in sorted(one for one in suspects if "::" in one):
         yield decisions.decide(name)
-
-
-def _taking(policy: Policy, seat: Seat) -> Iterator[Rule]:
-    """The rules in force here that can take operators away from the device's kernel.
-
-    torch_npu's kernels are an NPU's own, and the reference is the CPU's own.
-    """
-    kind = seat.fingerprint["device_class"].partition("-")[0]
-    denied = {"device", "torch_npu"} if kind == "npu" else {"device"}
-    first = denied | {"reference"} if kind == "cpu" else denied
-    for key in ("order", "deny", "require"):
-        for _, rule in policy.rules(key):
-            takes = denied & {*rule.providers} if key == "deny" else rule.providers[0] not in first
-            if takes and all_hold(rule.when, seat.fingerprint) is not False:
-                yield rule
 
 
 def _install(decision: Decision, placement: Placement, until: ExitStack) -> None:
