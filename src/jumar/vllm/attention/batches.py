@@ -1,0 +1,181 @@
+"""One step's sequences as a few padded batches: nothing loops over sequences after this.
+
+Each layer of a step attends over the same tokens, blocks and masks; all of it is laid out here
+once. Sequences of one batch are padded to its longest, so batches are made of like lengths: a
+batch ends where padding would cost more than one more call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+QUERY_TILE = 512
+"""Queries of a long prompt that are computed at once: what lies above the diagonal is skipped."""
+MASK_ELEMENTS = 1 << 22
+"""Queries times keys of one batch, at most (one sequence alone has at least 16 queries)."""
+CALL = 256
+"""What one more batch costs, in visits: a query row that meets a key, or a key that is gathered."""
+PADDING = 1.25
+"""A batch may visit this many times what its sequences need, beside one `CALL`."""
+
+
+class Piece(NamedTuple):
+    """Consecutive queries of one sequence, and the keys that they see."""
+
+    row: int
+    """Its sequence: the row of the block table."""
+    start: int
+    """The first query's token in the step."""
+    queries: int
+    first: int
+    """The first query's position in its sequence."""
+    begin: int
+    """The position of the first key, where a block begins."""
+    end: int
+    """The position after the last key."""
+
+    @property
+    def visits(self) -> int:
+        return (self.end - self.begin) * (self.queries + 1)
+
+
+def pieces(
+    starts: Sequence[int], lengths: Sequence[int], causal: bool, window: int | None, block: int
+) -> list[Piece]:
+    """What a step computes: its sequences, those with many queries in tiles.
+
+    `starts` (sequences + 1) are the first tokens, `lengths` the keys of each, the new ones with
+    them. Keys that no query of a tile can see are left out.
+    """
+    found = []
+    for row, (start, stop, length) in enumerate(zip(starts, starts[1:], lengths, strict=False)):
+        tile = min(QUERY_TILE, max(16, MASK_ELEMENTS // max(length, 1)))
+        first = length - (stop - start)
+        for offset in range(0, stop - start, tile):
+            queries = min(tile, stop - start - offset)
+            at = first + offset
+            end = at + queries if causal else length
+            begin = max(0, at - window + 1) // block * block if causal and window else 0
+            found.append(Piece(row, start + offset, queries, at, begin, end))
+    return found
+
+
+def grouped(found: Iterable[Piece], token_bytes: int, workspace: int) -> list[list[Piece]]:
+    """Pieces of like size together; the keys of a batch of several fit `workspace` bytes."""
+    groups: list[list[Piece]] = []
+    needed = 0
+    for piece in sorted(found, key=lambda one: (one.queries, one.end - one.begin)):
+        if groups:
+            group = groups[-1]
+            keys = max(one.end - one.begin for one in (group[-1], piece))
+            visits = (len(group) + 1) * keys * (piece.queries + 1)
+            small = (len(group) + 1) * keys * max(token_bytes, 1) <= workspace
+            sparse = (len(group) + 1) * keys * piece.queries <= MASK_ELEMENTS
+            if small and sparse and visits <= PADDING * (needed + piece.visits) + CALL:
+                group.append(piece)
+                needed += piece.visits
+                continue
+        groups.append([piece])
+        needed = piece.visits
+    return [sorted(group, key=lambda one: one.start) for group in groups]
+
+
+@dataclass(eq=False)
+class Batch:
+    """Pieces side by side: n sequences, q queries and k keys each, the shorter ones padded.
+
+    A padded query repeats its piece's last one; masks leave padded keys out.
+    """
+
+    pieces: list[Piece]
+    device: torch.device
+    n: int = field(init=False)
+    q: int = field(init=False)
+    k: int = field(init=False)
+    tokens: slice | Tensor = field(init=False)
+    """The n * q tokens of the queries in the step."""
+    _masks: dict[tuple[bool, int | None, torch.dtype], Tensor | None] = field(
+        init=False, default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        queries = [one.queries for one in self.pieces]
+        self.n, self.q, self.k = len(queries), max(queries), max(self._seen())
+        self.tokens = self._span([one.start for one in self.pieces], queries)
+
+    @property
+    def even(self) -> bool:
+        """Whether no key is padded."""
+        return min(self._seen()) == self.k
+
+    @property
+    def square(self) -> bool:
+        """Whether every query sees the keys up to its own, and nothing is padded."""
+        return all(one.first == one.begin == 0 and one.queries == self.k for one in self.pieces)
+
+    def mask(self, causal: bool, window: int | None, dtype: torch.dtype) -> Tensor | None:
+        """What is added to scores (n, 1, q, k): 0 or -inf; None where every query sees all keys.
+
+        A window of w tokens: a query sees itself and w - 1 tokens before it, and w - 1 after it
+        where the model looks both ways.
+        """
+        key = (causal, window, dtype)
+        if key not in self._masks:
+            self._masks[key] = self._mask(*key)
+        return self._masks[key]
+
+    def distances(self) -> Tensor:
+        """Position of the key less that of the query (n, 1, q, k), float32 on the device."""
+        query, key = self._positions()
+        return (key[:, None] - query[:, :, None]).float().unsqueeze(1).to(self.device)
+
+    def _mask(self, causal: bool, window: int | None, dtype: torch.dtype) -> Tensor | None:
+        alone = self.q == 1 and (window is None or self.k <= window)
+        if alone and self.even:
+            return None
+        query, key = self._positions()
+        query, key = query[:, :, None], key[:, None]
+        seen = key < torch.tensor([one.end for one in self.pieces])[:, None, None]
+        if causal:
+            seen = seen & (key <= query)
+        if window is not None:
+            seen = seen & (key > query - window)
+            if not causal:
+                seen = seen & (key < query + window)
+        if seen.all():
+            return None
+        mask = torch.zeros(seen.shape, dtype=dtype).masked_fill_(~seen, float("-inf"))
+        return mask.expand(self.n, self.q, self.k).unsqueeze(1).to(self.device)
+
+    @cached_property
+    def key_tokens(self) -> slice | Tensor:
+        """The n * k tokens of the keys in the step, where it holds whole sequences."""
+        return self._span([one.start - one.first + one.begin for one in self.pieces], self._seen())
+
+    def _seen(self) -> list[int]:
+        return [one.end - one.begin for one in self.pieces]
+
+    def _positions(self) -> tuple[Tensor, Tensor]:
+        """Of queries (n, q) and keys (n, k), on the host."""
+        first, count, begin = torch.tensor(
+            [(one.first, one.queries - 1, one.begin) for one in self.pieces]
+        ).unbind(1)
+        steps = torch.arange(self.q)[None].minimum(count[:, None])
+        return first[:, None] + steps, begin[:, None] + torch.arange(self.k)[None]
+
+    def _span(self, starts: list[int], counts: list[int]) -> slice | Tensor:
+        """`counts` tokens from each start on, the shorter ones filled up with their last."""
+        longest, begin = max(counts), starts[0]
+        if all(
+            start == begin + row * longest and count == longest
+            for row, (start, count) in enumerate(zip(starts, counts, strict=True))
+        ):
+            return slice(begin, begin + len(starts) * longest)
+        steps = torch.arange(longest)[None].minimum(torch.tensor(counts)[:, None] - 1)
+        return (torch.tensor(starts)[:, None] + steps).flatten().to(self.device)

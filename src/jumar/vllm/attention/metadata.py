@@ -1,0 +1,196 @@
+"""What a step costs once, whatever the number of layers: metadata of the paged attention.
+
+The KV cache of a layer is (blocks, kv heads, block size, 2 * head size), keys before values. Seen
+as (blocks * kv heads) rows, one `index_select` brings the blocks of many sequences into
+(n, kv heads, keys, 2 * head size): no copy turns them afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from vllm.v1.attention.backend import AttentionMetadataBuilder, CommonAttentionMetadata
+
+from jumar.contracts.errors import OperatorUnavailable
+from jumar.vllm.attention.batches import Batch, grouped, pieces
+
+WORKSPACE = 4 << 20
+"""Bytes of the keys and values that are gathered at once: about what a core's cache holds."""
+
+
+@dataclass
+class KVRows:
+    """Where a step's new keys and values go."""
+
+    slots: Tensor
+    """(rows,) among (blocks * kv heads * block size), int64."""
+    tokens: Tensor | None
+    """The tokens that have a slot; None where all have one."""
+    count: int
+
+
+@dataclass(eq=False)
+class Gathering:
+    """The blocks of one batch, and the place in the workspace that they are brought to."""
+
+    batch: Batch
+    blocks: Tensor
+    """(n * kv heads * blocks,) rows of the cache seen as (blocks * kv heads, ...), int32."""
+    stale: Tensor | None
+    """Rows of the workspace past a sequence's end, which might hold another's NaN; None if none."""
+    rows: Tensor
+    """The workspace as (n * kv heads * blocks, block size * 2 * head size)."""
+    keys: Tensor
+    """(n, kv heads, keys, head size) of it, and `values` likewise."""
+    values: Tensor
+
+    def bring(self, cache: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values (n, kv heads, keys, head size) from a layer's cache."""
+        torch.index_select(cache.view(-1, self.rows.shape[1]), 0, self.blocks, out=self.rows)
+        if self.stale is not None:
+            self.rows.view(-1, 2 * self.keys.shape[-1]).index_fill_(0, self.stale, 0)
+        return self.keys, self.values
+
+
+@dataclass
+class PagedMetadata:
+    """One step, for all layers that share its blocks."""
+
+    num_actual_tokens: int
+    slot_mapping: Tensor
+    """(tokens,) int64, -1 where nothing is to be written."""
+    causal: bool
+    batches: list[Batch]
+    builder: PagedBuilder
+    block_table: Tensor
+
+    @cached_property
+    def gatherings(self) -> list[Gathering]:
+        """Made when a layer first asks: layers of encoders never do."""
+        return [self.builder.gathering(batch, self.block_table) for batch in self.batches]
+
+    @cached_property
+    def new(self) -> KVRows:
+        """Made when a layer first writes: vLLM replaces `slot_mapping` for cross-attention."""
+        return self.builder.kv_rows(self.slot_mapping)
+
+
+class PagedBuilder(AttentionMetadataBuilder[PagedMetadata]):
+    """Lays a step out, once for all layers of a group."""
+
+    reorder_batch_threshold = 1
+    supports_update_block_table = True
+
+    def __init__(
+        self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any, device: torch.device
+    ) -> None:
+        super().__init__(kv_cache_spec, layer_names, vllm_config, device)
+        spec = kv_cache_spec
+        self.heads, self.size, self.block = spec.num_kv_heads, spec.head_size, spec.block_size
+        if getattr(spec, "head_size_v", None) not in (None, self.size):
+            raise refusal(f"values of another size ({spec.head_size_v}) than keys")
+        self.window: int | None = getattr(spec, "sliding_window", None)
+        self.token_bytes = 2 * self.heads * self.size * spec.dtype.itemsize
+        self._head = torch.arange(self.heads, device=device)
+        self._workspace = torch.empty(0, dtype=spec.dtype, device=device)
+
+    def build(
+        self,
+        common_prefix_len: int,
+        common_attn_metadata: CommonAttentionMetadata,
+        fast_build: bool = False,
+    ) -> PagedMetadata:
+        """Lengths are read from the host where they are; one small copy from a device else."""
+        common = common_attn_metadata
+        if isinstance(common.causal, Tensor) or getattr(common, "mm_req_doc_ranges", None):
+            raise refusal("attention that is causal for a part of the tokens")
+        count = common.num_reqs
+        starts = common.query_start_loc_cpu[: count + 1].tolist()
+        lengths = common.seq_lens[:count].tolist()
+        found = pieces(starts, lengths, common.causal, self.window, self.block)
+        groups = grouped(found, self.token_bytes, WORKSPACE)
+        return PagedMetadata(
+            num_actual_tokens=common.num_actual_tokens,
+            slot_mapping=common.slot_mapping,
+            causal=common.causal,
+            batches=[Batch(group, self.device) for group in groups],
+            builder=self,
+            block_table=common.block_table_tensor,
+        )
+
+    def update_block_table(
+        self, metadata: PagedMetadata, blk_table: Tensor, slot_mapping: Tensor
+    ) -> PagedMetadata:
+        """The same step for another group of layers: other blocks, the same lengths and masks."""
+        return replace(metadata, block_table=blk_table, slot_mapping=slot_mapping)
+
+    def kv_rows(self, slot_mapping: Tensor) -> KVRows:
+        """The rows of every head of the slots that are given."""
+        slots, tokens = slot_mapping, None
+        if bool((slots < 0).any()):
+            tokens = (slots >= 0).nonzero().flatten()
+            slots = slots[tokens]
+        block = slots.div(self.block, rounding_mode="floor")
+        rows = (block[:, None] * self.heads + self._head) * self.block
+        rows = rows + (slots - block * self.block)[:, None]
+        return KVRows(rows.flatten(), tokens, len(slot_mapping))
+
+    def gathering(self, batch: Batch, table: Tensor) -> Gathering:
+        """Which blocks a batch reads, and where they go.
+
+        Past its own last block a sequence repeats its first one: it holds numbers of its own.
+        """
+        block, heads, size = self.block, self.heads, self.size
+        count = -(-batch.k // block)
+        rows, begins, counts = torch.tensor(
+            [
+                (one.row, one.begin // block, -(-(one.end - one.begin) // block))
+                for one in batch.pieces
+            ]
+        ).unbind(1)
+        step = torch.arange(count)
+        at = begins[:, None] + torch.where(step < counts[:, None], step, 0)
+        ids = table[rows.to(self.device)[:, None], at.to(self.device)]
+        blocks = (ids[:, None] * heads + self._head[:, None]).flatten().int()
+        space = self._take(batch.n * heads * count * block * 2 * size)
+        paired = space.view(batch.n, heads, count * block, 2 * size)[:, :, : batch.k]
+        return Gathering(
+            batch=batch,
+            blocks=blocks,
+            stale=None if batch.even else self._stale(batch, count),
+            rows=space.view(-1, block * 2 * size),
+            keys=paired[..., :size],
+            values=paired[..., size:],
+        )
+
+    def _stale(self, batch: Batch, count: int) -> Tensor | None:
+        """Rows (n * kv heads * blocks * block size) that no token of the sequence was written to.
+
+        The repeated blocks are full, but where the first block itself is not.
+        """
+        keys = torch.tensor([one.end - one.begin for one in batch.pieces])[:, None]
+        at = torch.arange(count * self.block)
+        unwritten = torch.where(keys < self.block, at % self.block >= keys, False) | (
+            (at >= keys) & (at < -(-keys // self.block) * self.block)
+        )
+        if not unwritten.any():
+            return None
+        found = unwritten[:, None].expand(-1, self.heads, -1).flatten().nonzero().flatten()
+        return found.to(self.device)
+
+    def _take(self, elements: int) -> Tensor:
+        """The start of the workspace: batches take turns, and every layer begins anew."""
+        if self._workspace.numel() < elements:
+            self._workspace = self._workspace.new_empty(elements)
+        return self._workspace[:elements]
+
+
+def refusal(what: str) -> OperatorUnavailable:
+    """The error that names what is asked for and not computed here."""
+    return OperatorUnavailable(
+        f"The paged attention in plain torch does not compute {what}.", param="attention_backend"
+    )
