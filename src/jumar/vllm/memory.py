@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from jumar.contracts.errors import InsufficientMemory
+from jumar.vllm.activation import LOGGER
 
 GIB = 1 << 30
 _CLEAR_REFS, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
@@ -98,8 +99,13 @@ class HostGauge:
         return one.free_bytes or 0, one.total_bytes or 0
 
     def begin(self) -> None:
-        """Writing 5 to clear_refs makes VmHWM what is resident now."""
-        _CLEAR_REFS.write_text("5", encoding="ascii")
+        """Writing 5 to clear_refs makes VmHWM what is resident now; where that is not allowed the
+        peak is that of the process since it began, which is never too little.
+        """
+        try:
+            _CLEAR_REFS.write_text("5", encoding="ascii")
+        except OSError as error:
+            LOGGER.info("The peak of memory counts from the start of the process: %s", error)
 
     def peak(self) -> int:
         """VmHWM."""
@@ -138,15 +144,30 @@ class CardGauge:
         return total - free - int(self._npu.memory_reserved(self._index))
 
 
-GAUGES: dict[str, Callable[[Any], Gauge]] = {
-    "cpu": lambda device: HostGauge(),
-    "npu": lambda device: CardGauge(device.index),
-}
+class EmulatedGauge(CardGauge):
+    """An emulated NPU, whose memory is the host's: what the host has not, no card has."""
+
+    def free_total(self) -> tuple[int, int]:
+        """Of the card, or this card's part of the host where that is less."""
+        cards = self._npu.device_count()
+        host = (size // cards for size in HostGauge().free_total())
+        free, total = map(min, super().free_total(), host)
+        return free, total
 
 
 def gauge(device: Any) -> Gauge:
     """The gauge for a torch device."""
-    return GAUGES[device.type](device)
+    from jumar.devices import accelerators
+
+    kind = accelerators()[device.type].device_class()
+    return GAUGES[kind](device)
+
+
+GAUGES: dict[str, Callable[[Any], Gauge]] = {
+    "cpu": lambda device: HostGauge(),
+    "npu": lambda device: CardGauge(device.index),
+    "npu-emulated": lambda device: EmulatedGauge(device.index),
+}
 
 
 def resident() -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,7 +16,10 @@ from vllm.platforms.interface import Platform, PlatformEnum
 from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
 from jumar.contracts.errors import InvalidValue
+from jumar.vllm.activation import LOGGER
 from jumar.vllm.attention import backend_path
+from jumar.vllm.models import refuse
+from jumar.vllm.versions import untested
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
     from vllm.v1.attention.selector import AttentionSelectorConfig
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+HOST_SHARE = 0.5
+"""Of the machine's memory, for an engine in it, where nobody says another."""
 WORKER = "jumar.vllm.worker.JumarWorker"
 
 
@@ -36,6 +42,10 @@ class JumarPlatform(Platform):
 
     def __init__(self) -> None:
         register_backend(AttentionBackendEnum.CUSTOM, backend_path(self.device_type))
+        # Its kernels exist in Triton only; vLLM would choose it for Qwen3 where Triton is.
+        os.environ.setdefault("VLLM_USE_V2_MODEL_RUNNER", "0")
+        if note := untested(version("vllm")):
+            LOGGER.warning("%s", note)
 
     @property
     def supported_dtypes(self) -> list[torch.dtype]:
@@ -57,20 +67,38 @@ class JumarPlatform(Platform):
 
     @classmethod
     def check_and_update_config(cls, vllm_config: VllmConfig) -> None:
-        """Jumar's worker, the eager path, one step at a time."""
+        """Jumar's worker, the eager path, one step at a time.
+
+        Raises:
+            InvalidValue: the model cannot be served, or a runner is asked for that is not here.
+        """
         from vllm.config import CompilationMode, CUDAGraphMode
 
+        if vllm_config.model_config is not None:
+            refuse(vllm_config.model_config)
+            vllm_config.model_config.disable_cascade_attn = True
+        if vllm_config.use_v2_model_runner:
+            raise InvalidValue(
+                "Jumar's platform has vLLM's model runner V1 only.",
+                hint="Unset VLLM_USE_V2_MODEL_RUNNER.",
+                param="VLLM_USE_V2_MODEL_RUNNER",
+            )
+        if cls.in_host_memory():
+            _leave_room(vllm_config.cache_config)
         parallel = vllm_config.parallel_config
         if parallel.worker_cls == "auto":
             parallel.worker_cls = WORKER
         parallel.disable_custom_all_reduce = True
         vllm_config.scheduler_config.async_scheduling = False
-        if vllm_config.model_config is not None:
-            vllm_config.model_config.disable_cascade_attn = True
         compilation = vllm_config.compilation_config
         compilation.mode = CompilationMode.NONE
         compilation.cudagraph_mode = CUDAGraphMode.NONE
         compilation.cudagraph_capture_sizes = []
+
+    @classmethod
+    def in_host_memory(cls) -> bool:
+        """Whether what the device takes is taken from this machine's memory."""
+        return bool(_accelerator(cls.device_type).device_class() != "npu")
 
     @classmethod
     def get_attn_backend_cls(
@@ -98,8 +126,7 @@ class JumarPlatform(Platform):
 
     @classmethod
     def import_kernels(cls) -> None:
-        """None: vLLM's compiled operators are CUDA's, and the default warns that they are missing.
-        """
+        """None: the default warns that vLLM's compiled operators for CUDA are missing."""
 
     @classmethod
     def get_punica_wrapper(cls) -> str:
@@ -217,6 +244,14 @@ class NPUPlatform(JumarPlatform):
     def num_compute_units(cls, device_id: int = 0) -> int:
         """Vector cores of the chip."""
         return int(_npu().get_device_properties(device_id).vector_core_num)
+
+
+def _leave_room(cache: Any) -> None:
+    """vLLM's share of a card's memory is no share of a machine's: other programs live there."""
+    from vllm.config import CacheConfig
+
+    if cache.gpu_memory_utilization == CacheConfig.gpu_memory_utilization:
+        cache.gpu_memory_utilization = HOST_SHARE
 
 
 def _accelerator(kind: str) -> Any:

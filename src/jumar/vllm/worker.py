@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from vllm.platforms import current_platform
@@ -16,13 +16,20 @@ from vllm.v1.worker.workspace import init_workspace_manager
 
 from jumar.vllm import operators, patches
 from jumar.vllm.activation import LOGGER
+from jumar.vllm.healing.steps import Steps
 from jumar.vllm.memory import Gauge, Memory, gauge
+from jumar.vllm.runner import RUNNERS
+
+if TYPE_CHECKING:
+    from vllm.v1.core.sched.output import GrammarOutput, SchedulerOutput
 
 
 class JumarWorker(Worker):
     """Owns the device of its rank, the runner on it, and the account of its memory."""
 
     gauge: Gauge
+    memory: Memory
+    steps: Steps
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         patches.apply(current_platform.device_type, "worker")
@@ -45,8 +52,7 @@ class JumarWorker(Worker):
         self.gauge = gauge(self.device)
         self.memory = Memory.of(self.cache_config, self.gauge, self._sharing())
         init_workspace_manager(self.device, 1)
-        from jumar.vllm.runner import RUNNERS
-
+        self.steps = Steps.from_environment(str(self.device), self.rank)
         self.model_runner = RUNNERS[self.device.type](self.vllm_config, self.device)
         if self.rank == 0:
             report_usage_stats(self.vllm_config)
@@ -66,6 +72,16 @@ class JumarWorker(Worker):
         """Nothing is compiled."""
         set_random_seed(self.model_config.seed)
         return CompilationTimes(language_model=0.0, encoder=0.0)
+
+    def execute_model(self, scheduler_output: SchedulerOutput) -> Any:
+        """The forward of one step."""
+        with self.steps.forward():
+            return super().execute_model(scheduler_output)
+
+    def sample_tokens(self, grammar_output: GrammarOutput | None) -> Any:
+        """The sampling that belongs to it."""
+        with self.steps.sampling():
+            return super().sample_tokens(grammar_output)
 
     def _device(self) -> torch.device:
         if current_platform.device_type == "cpu":
