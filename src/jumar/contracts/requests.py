@@ -21,6 +21,7 @@ Task = Literal[
     "audio2video",
     "text2audio",
     "audio2text",
+    "text2text",
     "embeddings",
 ]
 TASKS: tuple[str, ...] = get_args(Task)

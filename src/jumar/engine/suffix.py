@@ -19,6 +19,7 @@ _TASKS = {
     "audio2video": ".mp4",
     "text2audio": ".wav",
     "audio2text": ".txt",
+    "text2text": ".txt",
     "embeddings": ".npy",
 }
 

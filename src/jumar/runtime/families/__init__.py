@@ -20,6 +20,7 @@ _BUILT_IN = {
     "remote": "jumar.runtime.families.remote:Remote",
     "speech": "jumar.runtime.families.speech:Speech",
     "transcription": "jumar.runtime.families.transcription:Transcription",
+    "vllm": "jumar.runtime.families.vllm:VLLM",
 }
 
 
