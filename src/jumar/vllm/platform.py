@@ -16,6 +16,7 @@ from vllm.platforms.interface import Platform, PlatformEnum
 from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
 from jumar.contracts.errors import InvalidValue
+from jumar.vllm import operators
 from jumar.vllm.activation import LOGGER
 from jumar.vllm.attention import backend_path
 from jumar.vllm.models import refuse
@@ -127,6 +128,26 @@ class JumarPlatform(Platform):
     @classmethod
     def import_kernels(cls) -> None:
         """None: the default warns that vLLM's compiled operators for CUDA are missing."""
+
+    @classmethod
+    def import_ir_kernels(cls) -> None:
+        """Jumar as a provider of `vllm.ir`, in front of vLLM's own code."""
+        super().import_ir_kernels()
+        import jumar.vllm.operators.ir  # noqa: F401  (registers it)
+
+    @classmethod
+    def get_default_ir_op_priority(cls, vllm_config: VllmConfig) -> Any:
+        """Jumar's provider: which implementation that is, each worker decides."""
+        from vllm.config.kernel import IrOpPriorityConfig
+
+        return IrOpPriorityConfig.with_default([operators.IR_PROVIDER, "native"])
+
+    @classmethod
+    def pre_register_and_update(cls, parser: Any = None) -> None:
+        """`GET /jumar/operators`, where the parser is that of a server."""
+        if parser is not None and parser.get_default("middleware") is not None:
+            told = parser.get_default("middleware")
+            parser.set_defaults(middleware=[*told, operators.MIDDLEWARE])
 
     @classmethod
     def get_punica_wrapper(cls) -> str:

@@ -57,6 +57,15 @@ class JumarWorker(Worker):
         if self.rank == 0:
             report_usage_stats(self.vllm_config)
 
+    def load_model(self, *, load_dummy_weights: bool = False) -> None:
+        """Build the model and load its weights; then say in the log which operators it got."""
+        super().load_model(load_dummy_weights=load_dummy_weights)
+        operators.settle()
+
+    def jumar_operators(self) -> dict[str, Any]:
+        """What this worker bound (`GET /jumar/operators`)."""
+        return operators.report()
+
     def determine_available_memory(self) -> int:
         """Bytes for the KV cache: those that were named, else what the profile run leaves."""
         if self.memory.named is not None:
