@@ -162,6 +162,7 @@ _FILE = click.Path(path_type=Path)
     metavar="SECONDS",
     help="What running work gets to end in after SIGTERM.",
 )
+@click.option("--page/--no-page", default=True, help="Whether there is a web page at /.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]),
               default="info", show_default=True)  # fmt: skip
 def command(
@@ -169,7 +170,7 @@ def command(
     api_key_file: Path | None, no_auth: bool, model_aliases: Path | None, max_request_bytes: int,
     allow_roots: tuple[Path, ...], data_dir: str | None, keep: float, grace: float,
     upstreams: tuple[str, ...], upstream_file: Path | None, speech_url: str | None,
-    log_level: str, heal: str, **how: Any,
+    log_level: str, heal: str, page: bool, **how: Any,
 ) -> None:  # fmt: skip
     """Serve MODELs over HTTP; without any, every model, each loaded when it is asked for.
 
@@ -198,7 +199,7 @@ def command(
     there = read_upstreams(upstreams, upstream_file, speech_url)
     settings = Settings(
         data, keys, aliases, max_request_bytes, allow_roots, keep, there,
-        only_here=uds is None and keys is None and not no_auth,
+        only_here=uds is None and keys is None and not no_auth, page=page,
     )  # fmt: skip
     limits, service = _engine(len(models), **how)
     with Zygote(_preloaded(names)) as zygote:
@@ -209,7 +210,8 @@ def command(
         desk = Desk(house, SqliteStore(data / "jobs.sqlite"), settings)
         try:
             desk.open(names)
-            serve(desk, host=host, port=port, uds=uds, grace=grace, listening=_told)
+            listening = _page_told if page and uds is None else _told
+            serve(desk, host=host, port=port, uds=uds, grace=grace, listening=listening)
         finally:
             desk.close(grace)
 
@@ -249,6 +251,11 @@ def _preloaded(names: list[str]) -> list[str]:
 
 def _told(address: str) -> None:
     click.secho(f"Jumar listens on {address}", fg="green", err=True)
+
+
+def _page_told(address: str) -> None:
+    _told(address)
+    click.secho(f"Its page: {address}/", fg="green", err=True)
 
 
 def _installed() -> None:

@@ -47,12 +47,14 @@ def as_article(report: RunReport, exhibits: Sequence[Exhibit]) -> str:
 
 
 @cache
-def environment() -> Environment:
-    """What the templates are drawn with: everything is escaped, and nothing may be missing."""
+def environment(*folders: Path) -> Environment:
+    """What the templates of these folders, and those here, are drawn with: everything is escaped,
+    and nothing may be missing.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     made = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader([*folders, TEMPLATES]),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

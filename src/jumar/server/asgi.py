@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from jumar.contracts.errors import JumarError, NotPermitted, RequestTooLarge, Unauthenticated
+from jumar.server.page.shell import OPEN
 from jumar.server.settings import LOOPBACK, Keys
 from jumar.server.wire import refusal
 
@@ -108,13 +109,14 @@ class Visitors:
 class Door:
     """Asks for a key, over HTTP and WebSocket alike."""
 
-    def __init__(self, app: ASGIApp, keys: Keys | None) -> None:
+    def __init__(self, app: ASGIApp, keys: Keys | None, page: bool = False) -> None:
         self._app = app
         self._keys = keys
+        self._open = OPEN_TO_ALL | (OPEN if page else frozenset())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on who has a key."""
-        asked = scope["type"] in ("http", "websocket") and scope["path"] not in OPEN_TO_ALL
+        asked = scope["type"] in ("http", "websocket") and scope["path"] not in self._open
         if self._keys is None or not asked:
             await self._app(scope, receive, send)
             return

@@ -126,9 +126,13 @@ class Desk:
 
     def public(self, result: GenerateResult, transport: Transport = "path") -> dict[str, Any]:
         """A result as callers see it, as plain JSON data."""
+        return self.shown(result, transport).model_dump(mode="json")
+
+    def shown(self, result: GenerateResult, transport: Transport = "path") -> GenerateResult:
+        """A result as callers see it: without the paths of this machine."""
         shown = self.shelf.public(result, transport)
         shown.metadata.inputs = self.inbox.without(shown.metadata.inputs)
-        return shown.model_dump(mode="json")
+        return shown
 
     def public_job(self, job: Job) -> dict[str, Any]:
         """A job as callers see it."""

@@ -19,6 +19,7 @@ from jumar.server.forwarding import surfaces
 from jumar.server.forwarding.passing import elsewhere, forwarded
 from jumar.server.openai import bodies, images, speech, transcriptions, videos
 from jumar.server.openapi import document
+from jumar.server.page.routes import PAGE
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -83,11 +84,13 @@ SOCKETS: dict[str, Callable[[WebSocket], Awaitable[None]]] = {
 }
 
 
-def routes() -> list[BaseRoute]:
-    """The table as Starlette takes it."""
+def routes(*, page: bool) -> list[BaseRoute]:
+    """The table as Starlette takes it, with the page where there is one."""
+    rows = [(row.method, row.path, row.handler) for row in ROUTES]
+    rows += [("GET", path, handler) for path, handler in PAGE.items() if page]
     plain: list[BaseRoute] = [
-        Route(_with_slashes(row.path), _named(row.path, row.handler), methods=[row.method])
-        for row in ROUTES
+        Route(_with_slashes(path), _named(path, handler), methods=[method])
+        for method, path, handler in rows
     ]
     return plain + [
         WebSocketRoute(path, _named(path, handler)) for path, handler in SOCKETS.items()

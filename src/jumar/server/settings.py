@@ -59,6 +59,7 @@ class Settings:
     upstreams: Models that other servers run.
     only_here: Answer only where this machine is asked for by its own name: whoever listens on
         loopback without keys must not serve a page that leads its visitor's browser there.
+    page: Whether there is a page at `/`.
     """
 
     data: Path
@@ -69,6 +70,7 @@ class Settings:
     keep_s: float = 86_400.0
     upstreams: Upstreams = field(default_factory=Upstreams)
     only_here: bool = False
+    page: bool = True
 
 
 def read_aliases(file: Path) -> dict[str, str]:

@@ -125,6 +125,7 @@ def _card(row: ModelRow, served: Served | None) -> dict[str, Any]:
         "device_class": served.device_class if served else None,
         "golden": parity.model_dump() if parity else {"status": "pending"},
         "waiting": served.waiting if served else 0,
+        "pending": served.pending if served else 0,
         "workers": [one.name for one in served.states.each()] if served else [],
     }
 
