@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.support import toy
+from tests.support.jobs import Asked
+from tests.support.redis_server import RedisServer, redis_server
 
 from jumar.catalog.index import catalog
 from jumar.runtime import families
@@ -25,3 +27,14 @@ def toy_model(
     yield
     catalog.cache_clear()
     families._families.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with redis_server(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def asked() -> Asked:
+    return Asked()

@@ -1,84 +1,46 @@
-"""Jobs are kept, told of, cancelled and forgotten; a restart loses none."""
+"""Jobs are kept, told of, cancelled and forgotten; a restart loses none. In SQLite and in Redis."""
 
 from __future__ import annotations
 
 import sqlite3
-import threading
-from collections.abc import Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from tests.isolate.conftest import eventually
+from tests.support.jobs import Asked, event, job, request, result
+from tests.support.redis_server import RedisServer
 
 from jumar.contracts.errors import NotFound, NotPermitted, NotReady, OutputFailed, Overloaded
-from jumar.contracts.requests import GenerateRequest, text2audio
-from jumar.contracts.results import GenerateResult, RunReport, StageEventRecord
-from jumar.engine.jobs import Job, Jobs, SqliteStore
+from jumar.engine.jobs import Job, Jobs, JobStore, RedisStore, SqliteStore
 from jumar.engine.jobs.base import EVENTS
-from jumar.runtime.run import Listener
 
 
-def request(prompt: str = "hello") -> GenerateRequest:
-    return text2audio("toy", prompt, backend="cpu")
+@pytest.fixture(params=["sqlite", "redis"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], JobStore]]:
+    """Opens a store, and the next time the same jobs again."""
+    made: list[JobStore] = []
+    if request.param == "redis":
+        redis: RedisServer = request.getfixturevalue("redis")
+        redis.clear()
 
+    def open_() -> JobStore:
+        sqlite = request.param == "sqlite"
+        made.append(SqliteStore(tmp_path / "jobs.sqlite") if sqlite else RedisStore(redis.url))
+        return made[-1]
 
-def job(**given: Any) -> Job:
-    return Job(request=request(), backend="cpu", **given)
-
-
-def event(name: str = "step", **data: Any) -> StageEventRecord:
-    return StageEventRecord(event=name, stage="speak", timestamp_ms=1, data=data)
-
-
-def result(error: str | None = None) -> GenerateResult:
-    report = RunReport(run_id="r", task="text2audio", model="toy", backend="cpu", error=error)
-    return GenerateResult(metadata=report)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    opened = SqliteStore(tmp_path / "jobs.sqlite")
-    yield opened
-    opened.close()
-
-
-class Asked:
-    """What jobs ask, in the test's hands: each request, who listens, and the future."""
-
-    def __init__(self) -> None:
-        self.listeners: list[Listener] = []
-        self.cancels: list[threading.Event] = []
-        self.futures: list[Future[GenerateResult]] = []
-        self.runs: list[SimpleNamespace] = []
-        self.refusing: Exception | None = None
-
-    def visit(self, request: GenerateRequest, listener: Listener, cancel: threading.Event) -> Any:
-        self.listeners.append(listener)
-        self.cancels.append(cancel)
-        self.runs.append(SimpleNamespace(known={}))
-        return SimpleNamespace(request=request, run=self.runs[-1])
-
-    def ask(self, visit: Any) -> Future[GenerateResult]:
-        if self.refusing:
-            raise self.refusing
-        self.futures.append(Future())
-        return self.futures[-1]
-
-    def begin(self, number: int = -1) -> None:
-        self.futures[number].set_running_or_notify_cancel()
-        self.listeners[number](event("stage_started"))
+    yield open_
+    for store in made:
+        store.close()
 
 
 @pytest.fixture
-def asked() -> Asked:
-    return Asked()
+def store(opened: Callable[[], JobStore]) -> JobStore:
+    return opened()
 
 
 @pytest.fixture
-def jobs(store: SqliteStore, asked: Asked) -> Iterator[Jobs]:
+def jobs(store: JobStore, asked: Asked) -> Iterator[Jobs]:
     made = Jobs(store, visit=asked.visit, ask=asked.ask)
     yield made
     made.close()
@@ -87,7 +49,7 @@ def jobs(store: SqliteStore, asked: Asked) -> Iterator[Jobs]:
 # ---- the store -----------------------------------------------------------------------------------
 
 
-def test_a_job_comes_back_as_it_was(store: SqliteStore) -> None:
+def test_a_job_comes_back_as_it_was(store: JobStore) -> None:
     kept = job(result=result(), progress={"done": 1}, trace_id="t")
     store.put(kept)
     assert store.get(kept.id) == kept
@@ -99,7 +61,7 @@ def test_a_job_comes_back_as_it_was(store: SqliteStore) -> None:
         store.get(kept.id)
 
 
-def test_the_newest_come_first_and_states_narrow_the_list(store: SqliteStore) -> None:
+def test_the_newest_come_first_and_states_narrow_the_list(store: JobStore) -> None:
     made = [job(enqueued_at_ms=at, state=state) for at, state in ((1, "queued"), (2, "failed"))]
     for one in made:
         store.put(one)
@@ -108,7 +70,7 @@ def test_the_newest_come_first_and_states_narrow_the_list(store: SqliteStore) ->
     assert len(store.newest(limit=1)) == 1
 
 
-def test_events_are_numbered_and_only_the_newest_are_kept(store: SqliteStore) -> None:
+def test_events_are_numbered_and_only_the_newest_are_kept(store: JobStore) -> None:
     for number in range(EVENTS + 5):
         store.tell("job_a", event(done=number))
     store.tell("job_b", event(done=-1))
@@ -121,7 +83,7 @@ def test_events_are_numbered_and_only_the_newest_are_kept(store: SqliteStore) ->
     ]
 
 
-def test_what_is_over_for_long_is_forgotten_with_its_events(store: SqliteStore) -> None:
+def test_what_is_over_for_long_is_forgotten_with_its_events(store: JobStore) -> None:
     old, new, running = job(finished_at_ms=10), job(finished_at_ms=99), job()
     for one in (old, new, running):
         store.put(one)
@@ -132,20 +94,26 @@ def test_what_is_over_for_long_is_forgotten_with_its_events(store: SqliteStore) 
     assert len(store.events(new.id)) == 1
 
 
-def test_who_watches_hears_every_change_until_he_stops(store: SqliteStore) -> None:
+def test_who_watches_hears_every_change_until_he_stops(store: JobStore) -> None:
     heard: list[str] = []
+    later: list[str] = []
     stop = store.watch(heard.append)
     one = job()
     store.put(one)
     store.tell(one.id, event())
+    assert eventually(lambda: len(heard) == 2)
     stop()
+    store.watch(later.append)
     store.delete(one.id)
+    assert eventually(lambda: later == [one.id])
     assert heard == [one.id, one.id]
 
 
-def test_two_servers_never_share_a_file(store: SqliteStore, tmp_path: Path) -> None:
+def test_two_servers_never_share_a_file(tmp_path: Path) -> None:
+    first = SqliteStore(tmp_path / "jobs.sqlite")
     with pytest.raises(NotPermitted, match="Another server"):
         SqliteStore(tmp_path / "jobs.sqlite")
+    first.close()
 
 
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
@@ -248,9 +216,9 @@ def test_a_store_that_fails_never_reaches_the_run(
 
 
 def test_after_a_restart_what_ran_has_failed_and_what_waited_is_asked_again(
-    tmp_path: Path, asked: Asked
+    opened: Callable[[], JobStore], asked: Asked
 ) -> None:
-    store = SqliteStore(tmp_path / "jobs.sqlite")
+    store = opened()
     before = Jobs(store, visit=asked.visit, ask=asked.ask)
     ran, waited = before.submit(request("a")), before.submit(request("b"))
     asked.begin(0)
@@ -258,17 +226,18 @@ def test_after_a_restart_what_ran_has_failed_and_what_waited_is_asked_again(
     store.close()  # as the end of the process would
 
     again = Asked()
-    after = Jobs(SqliteStore(tmp_path / "jobs.sqlite"), visit=again.visit, ask=again.ask)
+    after = Jobs(opened(), visit=again.visit, ask=again.ask)
     after.recover()
     lost = after.get(ran.id)
     assert lost.error_detail is not None
     assert (lost.state, lost.error_detail.code) == ("failed", "run_failed")
     assert after.get(waited.id).state == "queued"
+    after.recover()
+    assert len(again.futures) == 1, "it is asked again once"
     again.begin()
     again.futures[0].set_result(result())
     assert eventually(lambda: after.store.get(waited.id).state == "succeeded")
     after.close()
-    after.store.close()
 
 
 def test_jobs_that_wait_when_a_server_stops_wait_for_the_next(jobs: Jobs, asked: Asked) -> None:

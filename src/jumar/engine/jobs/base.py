@@ -56,12 +56,19 @@ class Job(Contract):
 
 
 class JobStore(Protocol):
-    """Where jobs are kept. Any thread may call any method; what fails raises `OutputFailed`."""
+    """Where jobs are kept, each that is not over by one server at a time: whoever put it first.
+
+    Any thread may call any method; what fails raises `OutputFailed`.
+    """
 
     name: str
 
     def put(self, job: Job) -> None:
-        """Keep a job as it is now."""
+        """Keep a job as it is now.
+
+        Raises:
+            NotPermitted: another server has taken it over.
+        """
         ...
 
     def get(self, job_id: str) -> Job:
@@ -96,6 +103,23 @@ class JobStore(Protocol):
         """Have `heard` called after every change of any job, until what is returned is called."""
         ...
 
+    def orphans(self) -> list[Job]:
+        """Jobs that are not over and whose server has ended; from now on they are this server's.
+
+        Each is given out once, to one server.
+        """
+        ...
+
+    def cancel(self, job_id: str) -> None:
+        """Have the server that has a job called (`attend`), where it is another than this."""
+        ...
+
+    def attend(self, cancel: Callable[[str], object], lost: Callable[[str], object]) -> None:
+        """Have `cancel` called when another server's caller stops a job that is here, and `lost`
+        when another server has taken a job over, because this one was silent for too long.
+        """
+        ...
+
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Let go of files and connections, and of jobs that still wait."""
         ...

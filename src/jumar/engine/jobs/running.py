@@ -19,7 +19,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from jumar.contracts.errors import Cancelled, JumarError, NotReady, RunFailed
+from jumar.contracts.errors import Cancelled, JumarError, NotPermitted, NotReady, RunFailed
 from jumar.contracts.requests import GenerateRequest
 from jumar.contracts.results import ErrorDetail, GenerateResult, StageEventRecord
 from jumar.engine.jobs.base import Job, JobStore, now_ms
@@ -42,6 +42,7 @@ class _Live:
 
     job: Job
     cancel: threading.Event = field(default_factory=threading.Event)
+    lost: bool = False
     future: Future[GenerateResult] | None = None
     stepped: float = 0.0
 
@@ -57,21 +58,22 @@ class Jobs:
         self._lock = threading.Lock()
         self._closing = False
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="jumar-jobs")
+        store.attend(self._halt, self._lose)
 
     def recover(self) -> None:
-        """After a start: what was running when the last server ended has failed, what waited is
-        asked again.
+        """Take over the jobs of servers that have ended: what ran there has failed, what waited is
+        asked again, the oldest first. At a start, and now and then where servers share a store.
         """
-        lost = RunFailed("The server ended while the job ran.", hint="Send it again.")
-        for job in self.store.newest(state="running", limit=1_000_000):
-            self._end(job, "failed", lost)
-            self.store.put(job)
-        for job in reversed(self.store.newest(state="queued", limit=1_000_000)):
+        if self._closing:
+            return
+        for job in reversed(self.store.orphans()):
             try:
+                if job.state == "running":
+                    raise RunFailed("The server ended while the job ran.", hint="Send it again.")
                 self._start(_Live(job))
             except JumarError as error:
                 self._end(job, "failed", error)
-                self.store.put(job)
+                self._keep(job)
 
     def submit(self, request: GenerateRequest, *, trace_id: str | None = None) -> Job:
         """Let a request wait for its answer.
@@ -105,16 +107,13 @@ class Jobs:
 
     def cancel(self, job_id: str) -> Job:
         """Stop a job: one that waits at once, one that runs at its next step. Raises NotFound."""
-        with self._lock:
-            live = self._live.get(job_id)
-            if live is not None:
-                live.job.cancel_requested = True
-        if live is None:
-            return self.store.get(job_id)
-        live.cancel.set()
-        if live.future is not None:
-            live.future.cancel()
-        return self.get(job_id)
+        if self._halt(job_id):
+            return self.get(job_id)
+        job = self.store.get(job_id)
+        if not job.over:
+            self.store.cancel(job_id)  # it is another server's
+            job.cancel_requested = True
+        return job
 
     def delete(self, job_id: str) -> Job:
         """Cancel a job; forget one that has come to its end. Raises NotFound."""
@@ -139,6 +138,28 @@ class Jobs:
         self.stop()
         self._writer.shutdown(wait=True)
 
+    def _halt(self, job_id: str) -> bool:
+        """Stop a job of this server; False where it has none of that name."""
+        with self._lock:
+            live = self._live.get(job_id)
+            if live is None:
+                return False
+            live.job.cancel_requested = True
+        live.cancel.set()
+        if live.future is not None:
+            live.future.cancel()
+        return True
+
+    def _lose(self, job_id: str) -> None:
+        """Stop a job that is another server's by now, and write nothing more of it."""
+        with self._lock:
+            live = self._live.get(job_id)
+            if live is None:
+                return
+            live.lost = True
+        log.warning("Another server has taken %s over: this one was silent for too long.", job_id)
+        self._halt(job_id)
+
     def _start(self, live: _Live) -> None:
         job = live.job
         visit = self._visit(job.request, lambda event: self._hear(live, event), live.cancel)
@@ -161,7 +182,7 @@ class Jobs:
         if job.state == "queued":
             with self._lock:
                 job.state, job.started_at_ms = "running", now_ms()
-            self._write(self.store.put, job.model_copy())
+            self._write(self._keep, job.model_copy())
         if event.event == "step":
             if (now := time.monotonic()) - live.stepped < STEP_S:
                 return
@@ -180,7 +201,8 @@ class Jobs:
         except Exception as raised:  # noqa: BLE001  (a job has an end whatever it was)
             error = typed(raised)
         with self._lock:
-            if self._closing and job.state == "queued" and isinstance(error, NotReady):
+            waits = self._closing and job.state == "queued" and isinstance(error, NotReady)
+            if waits or live.lost:
                 self._live.pop(job.id)
                 return
         if result is not None:
@@ -205,8 +227,14 @@ class Jobs:
         job.finished_at_ms = now_ms()
         job.state = state
 
+    def _keep(self, job: Job) -> None:
+        try:
+            self.store.put(job)
+        except NotPermitted as error:
+            log.warning("%s is not written down: %s", job.id, error)
+
     def _finished(self, job: Job) -> None:
-        self.store.put(job)
+        self._keep(job)
         with self._lock:
             self._live.pop(job.id, None)
 

@@ -23,6 +23,9 @@ CREATE TABLE IF NOT EXISTS events (
     job TEXT NOT NULL, number INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (job, number)
 ) WITHOUT ROWID;
 """
+_NOT_OVER = (
+    "SELECT body FROM jobs WHERE state IN ('queued', 'running') ORDER BY enqueued DESC, rowid DESC"
+)
 
 
 class SqliteStore:
@@ -48,6 +51,7 @@ class SqliteStore:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.executescript(_SCHEMA)
+            self._left: list[str] = [body for (body,) in self._db.execute(_NOT_OVER)]
         except sqlite3.OperationalError as error:
             if "locked" in str(error):
                 raise NotPermitted(
@@ -125,6 +129,17 @@ class SqliteStore:
             self._watching = [one for one in self._watching if one is not heard]
 
         return stop
+
+    def orphans(self) -> list[Job]:
+        """What the last server left: the first time only, as nobody else has the file."""
+        left, self._left = self._left, []
+        return [Job.model_validate_json(body) for body in left]
+
+    def cancel(self, job_id: str) -> None:
+        """There are no other servers."""
+
+    def attend(self, cancel: Callable[[str], object], lost: Callable[[str], object]) -> None:
+        """There are no other servers."""
 
     def close(self) -> None:
         """Close the file."""
