@@ -124,7 +124,8 @@ def _as_trained(own: str, plain: np.ndarray, config: Any) -> np.ndarray:
     if heads is None:
         return plain
     pairs = plain.reshape(heads, -1, 2, plain.shape[-1])
-    return pairs.swapaxes(1, 2).reshape(plain.shape)
+    ordered: np.ndarray = pairs.swapaxes(1, 2).reshape(plain.shape)
+    return ordered
 
 
 def _save(tensors: dict[str, torch.Tensor], config: Any, target: Path) -> None:
