@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tests.isolate.conftest import children_of, eventually, is_alive
+from tests.support.redis_server import redis_server
 from tests.support.serving import Process
 
 from jumar.cli.app import jumar
@@ -88,12 +89,37 @@ def test_jobs_survive_a_server_that_is_killed(serve: Serve) -> None:
     assert json.loads(data[-1])["state"] == "failed"
 
 
+def test_servers_on_one_redis_see_stop_and_inherit_each_others_jobs(
+    serve: Serve, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with redis_server(tmp_path_factory.mktemp("redis")) as redis:
+        line = ("toy", "--job-store", redis.url, "--grace", "0.5")
+        first, second = serve(*line), serve(*line)
+        assert second.client.get("/readyz").json()["job_store_backend"] == "redis"
+        running = submit(first, "slow")
+        assert eventually(lambda: job(second, running)["progress"] is not None)
+        assert second.client.delete(f"/v1/jobs/{running}").json()["cancel_requested"]
+        assert eventually(lambda: job(second, running)["state"] == "cancelled")
+
+        running, waiting = submit(first, "slow"), submit(first, "hello")
+        assert eventually(lambda: job(second, running)["state"] == "running")
+        first.send(signal.SIGTERM)
+        assert first.wait() == 0
+        assert job(second, running)["state"] in ("cancelled", "failed")
+        assert eventually(lambda: job(second, waiting)["state"] == "succeeded")
+        made = job(second, waiting)["result"]["outputs"][0]["path"]
+        assert second.client.get(made).content == b"hello/0"
+        second.close()
+
+
 REFUSED = [
     (["toi"], 2, "Unknown model 'toi'"),
     (["toy", "hibari", "--pipeline-cache-size", "1"], 2, "2 models are named"),
     (["--host", "0.0.0.0"], 2, "every machine that reaches it"),
     (["--api-key-file", "/no/such/file"], 2, "Cannot read the API keys"),
     (["--model-aliases", "/no/such/file"], 2, "Cannot read the aliases"),
+    (["--job-store", "http://127.0.0.1"], 2, "A job store is a Redis"),
+    (["--job-store", "redis://:sesame@127.0.0.1:1/0"], 4, "at redis://127.0.0.1:1/0 failed"),
 ]
 
 

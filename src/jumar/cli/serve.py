@@ -147,6 +147,13 @@ _FILE = click.Path(path_type=Path)
     help="For artifacts and jobs.  [default: one of the user's for each port]",
 )
 @click.option(
+    "--job-store",
+    metavar="URL",
+    envvar="JUMAR_JOB_STORE",
+    help="Keep jobs in Redis, which servers may share: redis://HOST:PORT/DB."
+    "  [env: JUMAR_JOB_STORE; default: a file in --data-dir]",
+)
+@click.option(
     "--keep",
     type=_SECONDS,
     default=86_400.0,
@@ -170,7 +177,7 @@ def command(
     api_key_file: Path | None, no_auth: bool, model_aliases: Path | None, max_request_bytes: int,
     allow_roots: tuple[Path, ...], data_dir: str | None, keep: float, grace: float,
     upstreams: tuple[str, ...], upstream_file: Path | None, speech_url: str | None,
-    log_level: str, heal: str, page: bool, **how: Any,
+    job_store: str | None, log_level: str, heal: str, page: bool, **how: Any,
 ) -> None:  # fmt: skip
     """Serve MODELs over HTTP; without any, every model, each loaded when it is asked for.
 
@@ -184,7 +191,7 @@ def command(
         refuse_open_door(host, keys, no_auth=no_auth)
 
     from jumar.engine.house import House
-    from jumar.engine.jobs import SqliteStore
+    from jumar.engine.jobs import open_store
     from jumar.isolate import Zygote
     from jumar.server.desk import Desk, data_folder
     from jumar.server.forwarding.upstreams import read_upstreams
@@ -207,7 +214,7 @@ def command(
             device, limits, service, only=names or None, prove=proven,
             investigate=investigator(heal), zygote=zygote,
         )  # fmt: skip
-        desk = Desk(house, SqliteStore(data / "jobs.sqlite"), settings)
+        desk = Desk(house, open_store(job_store, data / "jobs.sqlite"), settings)
         try:
             desk.open(names)
             listening = _page_told if page and uds is None else _told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
@@ -14,7 +14,7 @@ from starlette.middleware import Middleware
 
 from jumar.contracts.errors import JumarError
 from jumar.server.asgi import Bounds, Door, Trail, Visitors
-from jumar.server.desk import SWEEP_S, Desk
+from jumar.server.desk import RECOVER_S, SWEEP_S, Desk
 from jumar.server.forwarding.passing import Forwarder
 from jumar.server.routes import routes
 from jumar.server.wire import on_any_error, on_http_error, on_jumar_error
@@ -29,11 +29,15 @@ def application(desk: Desk) -> Starlette:
     async def life(app: Starlette) -> AsyncIterator[None]:
         await run_in_threadpool(desk.recover)
         app.state.forwarder = Forwarder(desk.settings.upstreams)
-        sweeping = asyncio.ensure_future(_sweep(desk))
+        beside = [
+            asyncio.ensure_future(_every(SWEEP_S, desk.sweep)),
+            asyncio.ensure_future(_every(RECOVER_S, desk.recover)),
+        ]
         try:
             yield
         finally:
-            sweeping.cancel()
+            for task in beside:
+                task.cancel()
             await app.state.forwarder.close()
 
     app = Starlette(
@@ -55,11 +59,11 @@ def application(desk: Desk) -> Starlette:
     return app
 
 
-async def _sweep(desk: Desk) -> None:
-    """Now and then, forget what is old."""
+async def _every(seconds: float, do: Callable[[], None]) -> None:
+    """Now and then, in a thread; what fails is tried again the next time."""
     while True:
         try:
-            await run_in_threadpool(desk.sweep)
+            await run_in_threadpool(do)
         except (JumarError, OSError):
-            log.exception("What is too old could not be taken away.")
-        await asyncio.sleep(SWEEP_S)
+            log.exception("The server's %s failed.", do.__name__)
+        await asyncio.sleep(seconds)

@@ -25,6 +25,8 @@ from jumar.server.shelf import Shelf
 
 SWEEP_S = 60.0
 """Between two looks for what is too old to be kept, in seconds."""
+RECOVER_S = 5.0
+"""Between two looks for jobs of other servers that have ended, in seconds."""
 
 
 class Desk:
@@ -142,7 +144,7 @@ class Desk:
         return shown
 
     def recover(self) -> None:
-        """After a start: go on with the jobs of the last server."""
+        """Go on with the jobs of servers that have ended."""
         self.jobs.recover()
 
     def sweep(self) -> None:

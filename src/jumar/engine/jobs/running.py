@@ -179,16 +179,16 @@ class Jobs:
     def _hear(self, live: _Live, event: StageEventRecord) -> None:
         """An event of the run: in the thread that serves the model, so nothing here waits."""
         job = live.job
-        if job.state == "queued":
-            with self._lock:
-                job.state, job.started_at_ms = "running", now_ms()
-            self._write(self._keep, job.model_copy())
         if event.event == "step":
             if (now := time.monotonic()) - live.stepped < STEP_S:
                 return
             live.stepped = now
             done, total = event.data.get("done"), event.data.get("total")
             job.progress = {"stage": event.stage, "done": done, "total": total}
+        if job.state == "queued":
+            with self._lock:
+                job.state, job.started_at_ms = "running", now_ms()
+        self._write(self._keep, job.model_copy())
         self._write(self.store.tell, job.id, event)
 
     def _done(self, live: _Live, future: Future[GenerateResult]) -> None:
