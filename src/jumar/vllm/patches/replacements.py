@@ -29,5 +29,3 @@ def compute_slot_mapping(
 
 def nothing(*args: Any, **kwargs: Any) -> None:
     """Where there is no accelerator there is nothing to wait for and no cache to empty."""
-
-
