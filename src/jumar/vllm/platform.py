@@ -16,7 +16,7 @@ from vllm.platforms.interface import Platform, PlatformEnum
 from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
 from jumar.contracts.errors import InvalidValue
-from jumar.vllm import operators
+from jumar.vllm import operators, options
 from jumar.vllm.activation import LOGGER
 from jumar.vllm.attention import backend_path
 from jumar.vllm.models import refuse
@@ -144,10 +144,9 @@ class JumarPlatform(Platform):
 
     @classmethod
     def pre_register_and_update(cls, parser: Any = None) -> None:
-        """`GET /jumar/operators`, where the parser is that of a server."""
-        if parser is not None and parser.get_default("middleware") is not None:
-            told = parser.get_default("middleware")
-            parser.set_defaults(middleware=[*told, operators.MIDDLEWARE])
+        """What `vllm serve` takes from Jumar."""
+        if parser is not None:
+            options.extend(parser)
 
     @classmethod
     def get_punica_wrapper(cls) -> str:
