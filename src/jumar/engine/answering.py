@@ -70,15 +70,18 @@ def _generate(model: WatchedModel, work: Work, parity: Parity, once_more: OnceMo
         "queue_wait_ms": round(waited * 1e3, 3),
         "enqueued_at_ms": round((time.time() - waited) * 1e3),
     }
+    reports: list[Callable[[], None]] = []
     try:
-        result = model.answer(visit)
+        result = model.answer(visit, later=reports.append)
     except JumarError as error:
         fail(future, error)
         return
     if not result.ok and not model.alive and not _stopped(visit) and once_more(work):
         visit.run.warn(f"It was run again: the worker was lost ({result.metadata.error})")
-        return
-    future.set_result(result)
+    else:
+        future.set_result(result)
+    for write in reports:  # the caller has his answer; the report on disk is for the operator
+        write()
 
 
 def _stopped(visit: Visit) -> bool:

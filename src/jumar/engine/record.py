@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Callable
@@ -25,8 +26,17 @@ from jumar.engine.steps import Made
 from jumar.runtime.artifacts import Destination
 from jumar.runtime.run import Run
 
+log = logging.getLogger(__name__)
+
 REFUSALS = (InvalidRequest, DeviceUnavailable, DependencyMissing)
 """What a request is refused with before anything is fetched, loaded or written."""
+
+
+Later = Callable[[Callable[[], None]], object]
+
+
+def _now(write: Callable[[], None]) -> None:
+    write()
 
 
 class Record:
@@ -35,11 +45,20 @@ class Record:
     `seat` is read when the report is written: a worker may take another one meanwhile. Only
     KeyboardInterrupt and SystemExit leave it again, after the report is on disk; and a refusal
     before there was a device, which leaves no report.
+
+    `later` takes what writes the report, for who wants the result before that is on disk.
     """
 
-    def __init__(self, run: Run, destination: Destination, seat: Callable[[], Seat]) -> None:
+    def __init__(
+        self,
+        run: Run,
+        destination: Destination,
+        seat: Callable[[], Seat],
+        later: Later | None = None,
+    ) -> None:
         self.run = run
         self.made = Made()
+        self._later = later or _now
         self._seat = seat
         self._destination = destination
         self._run_id = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
@@ -65,6 +84,10 @@ class Record:
         self._result = GenerateResult(
             outputs=[] if report.error else list(self.made.artifacts), metadata=report
         )
+        self._later(lambda: self._write(report))
+        return error is None or isinstance(error, Exception)
+
+    def _write(self, report: RunReport) -> None:
         try:
             self._destination.write_text(
                 f"{report.run_id}.report.json", report.model_dump_json(indent=1)
@@ -72,7 +95,7 @@ class Record:
         except OutputFailed as unwritten:
             # The run is over and its result is in hand; that the report is not on disk is said.
             report.warnings = [*report.warnings, f"This report is not on disk: {unwritten}"]
-        return error is None or isinstance(error, Exception)
+            log.warning("The report of run %s is not on disk: %s", report.run_id, unwritten)
 
     def _report(self, error: JumarError | None) -> RunReport:
         run, seat, made = self.run, self._seat(), self.made

@@ -260,7 +260,7 @@ class Served:
             with self._room:
                 if begun := [work for work in batch if begins(work)]:
                     self._answer(model, begun)
-            if model.lost:
+            if not model.alive:
                 return
 
     def _answer(self, model: WatchedModel, batch: list[Work]) -> None:

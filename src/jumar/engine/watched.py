@@ -26,12 +26,12 @@ from jumar.contracts.results import GenerateResult
 from jumar.devices import Placement
 from jumar.engine.endings import error_of
 from jumar.engine.healing import Failed, Investigate, found_guilty, may_be_an_operators
-from jumar.engine.record import Record
+from jumar.engine.record import Later, Record
 from jumar.engine.seat import Seat
-from jumar.engine.stopping import TICK_S, ask_then_end, when_cancelled
 from jumar.engine.visit import Terms, Visit
-from jumar.engine.worker import Order, Part, worker
+from jumar.engine.worker import SEATING, Order, Part, heard, worker
 from jumar.isolate import Child, Died, Hung, Raised, Zygote
+from jumar.isolate.child import TICK_S
 from jumar.runtime.artifacts import Destination
 from jumar.runtime.families import family_of
 from jumar.runtime.run import Listener, Run
@@ -120,14 +120,7 @@ class WatchedModel:
     @property
     def alive(self) -> bool:
         """Whether a child has the model loaded."""
-        if self._child is not None and self._child.alive:
-            self._child.output()  # asks its guard, who knows of an end that nobody has seen yet
         return self._child is not None and self._child.alive
-
-    @property
-    def lost(self) -> bool:
-        """Whether a call has found that no child has the model. Asks nobody, so it is free."""
-        return self._child is None or not self._child.alive
 
     def load(
         self, *, listener: Listener | None = None, cancel: threading.Event | None = None
@@ -165,8 +158,8 @@ class WatchedModel:
         self._terms.fit(visit.resolved)
         return self.answer(visit)
 
-    def answer(self, visit: Visit) -> GenerateResult:
-        """Answer a request that has been looked at."""
+    def answer(self, visit: Visit, *, later: Later | None = None) -> GenerateResult:
+        """Answer a request that has been looked at; `later` as for a `Record`."""
         run, destination = visit.run, visit.destination
 
         def generated() -> None:
@@ -174,7 +167,7 @@ class WatchedModel:
             record.made = part.made
             self._checked(part)
 
-        with Record(run, destination, lambda: self._seat) as record, self._lock:
+        with Record(run, destination, lambda: self._seat, later) as record, self._lock:
             self._healed(run, generated)
         return record.result
 
@@ -274,16 +267,19 @@ class WatchedModel:
         """What the child makes of an order. A child that is lost leaves an error and no litter."""
         run.check()  # a caller who has stopped already is not answered, however fast it would be
         patience = _PATIENCE_S[what]
-        left = run.left
-        request = replace(run.request, adapters=self._terms.loaded.adapters)
-        order = Order(what, request, run.inputs, left, destination)
-        with when_cancelled(run.cancel, ask_then_end(child, patience)):
-            outcome = child.call(
-                order,
-                deadline=None if left is None else max(left, 0) + patience + TICK_S,
-                heartbeat=self._loading_s if what in ("place", "load") else self._answering_s,
-                on_told=lambda told: run.hear(told[0], kept=told[1]),
-            )
+        if what == "place":
+            request = replace(run.request, adapters=self._terms.loaded.adapters)
+            order = Order.first(request, run.left)
+        else:
+            order = Order.like_it(what, run, destination)
+        outcome = child.call(
+            order,
+            deadline=None if order.left is None else max(order.left, 0) + patience + TICK_S,
+            heartbeat=self._loading_s if what in SEATING else self._answering_s,
+            on_told=lambda told: heard(told, run),
+            stop=run.cancel,
+            patience=patience,
+        )
         if isinstance(outcome, (Died, Hung)):
             self._end()
             if destination is not None:
@@ -293,7 +289,8 @@ class WatchedModel:
             raise outcome.failure.error()
         part: Part = outcome.value
         part.add_to(run)
-        self._seat = replace(part.seat, worker=str(child.pid))
+        if part.seat is not None:
+            self._seat = replace(part.seat, worker=str(child.pid))
         return part
 
     def _checked(self, part: Part) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jumar.catalog.resolution import ResolvedRequest
@@ -23,24 +23,42 @@ from jumar.runtime.run import Run
 
 @dataclass(frozen=True)
 class Order:
-    """What a worker is to do: `what` is a key of `DOES`; `left` the seconds that it has."""
+    """What a worker is to do: `what` is a key of `DOES`; `left` the seconds that it has.
+
+    `request` comes with the first order. Later ones name what is different in theirs (`changes`):
+    reading a manifest again for each would take longer than all else on the way.
+    """
 
     what: str
-    request: ResolvedRequest
+    request: ResolvedRequest | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
     inputs: Mapping[str, Any] = field(default_factory=dict)
     left: float | None = None
     destination: Destination | None = None
+
+    @classmethod
+    def first(cls, request: ResolvedRequest, left: float | None) -> Order:
+        """To choose the device of a model; everything about it is known then."""
+        return cls("place", request=request, left=left)
+
+    @classmethod
+    def like_it(cls, what: str, run: Run, destination: Destination | None = None) -> Order:
+        """A later one, for a run of the same model."""
+        asked = run.request
+        changes = {"task": asked.task, "inputs": asked.inputs, "config": asked.config}
+        return cls(what, None, changes, run.inputs, run.left, destination)
 
 
 @dataclass
 class Part:
     """A worker's answer: the part of the run that it saw, what came of it, and how it ended.
 
-    Events, timings and warnings are not here: they were told while it ran. `broken`: the device
-    does not answer any more, so the worker is of no further use.
+    Events, timings and warnings are not here: they were told while it ran. `seat` comes with the
+    orders that change it. `broken`: the device does not answer any more, so the worker is of no
+    further use.
     """
 
-    seat: Seat
+    seat: Seat | None = None
     value: Any = None
     made: Made = field(default_factory=Made)
     failure: Failure | None = None
@@ -68,26 +86,30 @@ class _Worker:
 
     def __init__(self) -> None:
         self._seat = Seat()
+        self._request: ResolvedRequest | None = None
         self._loaded: Loaded | None = None
 
     def answer(self, order: Order) -> Part:
         """Do what is asked. What goes wrong is in the part, with all that was before it."""
         cancel = threading.Event()
         deadline = None if order.left is None else time.monotonic() + order.left
+        self._request = order.request or self._request
+        assert self._request is not None, "the first order has the request"
         run = Run(
-            order.request,
+            replace(self._request, **order.changes),
             order.inputs,
             listener=lambda event: _told(event, run, cancel),
             cancel=cancel,
             deadline=deadline,
         )
-        part = Part(self._seat)
+        part = Part()
         try:
             part.value = DOES[order.what](self, order, run, part.made)
         except Exception as error:  # noqa: BLE001  (whatever a model raises; it goes to the report)
             part.failure = Failure.of(typed(error))
             part.broken = self._is_broken()
-        part.seat, part.config, part.timeline = self._seat, run.config, run.timeline
+        part.seat = self._seat if order.what in SEATING else None
+        part.config, part.timeline = run.config, run.timeline
         part.cache_hits, part.latent_stats = run.cache_hits, run.latent_stats
         if part.failure is not None and self._seat.placement is not None and not part.broken:
             let_go(self._seat.placement)
@@ -95,12 +117,12 @@ class _Worker:
 
     def place(self, order: Order, run: Run, made: Made) -> None:
         """Choose the device."""
-        self._seat = seat_for(order.request, family_of(order.request.manifest))
+        self._seat = seat_for(run.request, family_of(run.request.manifest))
 
     def load(self, order: Order, run: Run, made: Made) -> None:
         """Load the model there."""
-        family = family_of(order.request.manifest)
-        self._loaded = load_model(order.request, family, self._seat, run)
+        family = family_of(run.request.manifest)
+        self._loaded = load_model(run.request, family, self._seat, run)
         self._seat.dtype = str(getattr(self._loaded.model, "dtype", self._seat.dtype))
 
     def generate(self, order: Order, run: Run, made: Made) -> None:
@@ -133,10 +155,23 @@ DOES: dict[str, Callable[[_Worker, Order, Run, Made], Any]] = {
 }
 
 
+SEATING = ("place", "load")
+"""Orders that change where the model sits."""
+
+
+def heard(told: Any, run: Run) -> None:
+    """Take over, into the caller's run, what a worker has told."""
+    event, stage, timestamp_ms, data, kept = told
+    run.hear(
+        StageEventRecord(event=event, stage=stage, timestamp_ms=timestamp_ms, data=data), kept=kept
+    )
+
+
 def _told(event: StageEventRecord, run: Run, cancel: threading.Event) -> None:
     """Pass an event on; a cancel that comes back is noticed at the run's next step."""
     kept = bool(run.events) and run.events[-1] is event
+    told = (event.event, event.stage, event.timestamp_ms, event.data, kept)
     try:
-        tell((event, kept))
+        tell(told, at_once=event.event != "stage_finished")
     except Cancelled:
         cancel.set()

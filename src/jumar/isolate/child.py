@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +18,9 @@ from jumar.isolate.watched import Parts, Watch, Watched, died
 OnProgress = Callable[[int, "int | None"], object]
 OnTold = Callable[[Any], object]
 _Ears = Mapping[Kind, OnTold]
+
+TICK_S = 0.05
+"""Between two looks at a caller's wish to stop, in seconds."""
 
 
 class Child(Watched):
@@ -35,6 +39,11 @@ class Child(Watched):
         self._sending = threading.Lock()
         self._over: Outcome | None = None
         self._closing = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended. The kernel knows: its channel closes with the process."""
+        return super().alive and not self._channel.ended()
 
     def ready(
         self,
@@ -55,6 +64,8 @@ class Child(Watched):
         heartbeat: float | None = None,
         on_progress: OnProgress | None = None,
         on_told: OnTold | None = None,
+        stop: threading.Event | None = None,
+        patience: float = 0.0,
     ) -> Outcome:
         """Let the worker answer `payload`, and wait for how that ends.
 
@@ -64,6 +75,8 @@ class Child(Watched):
             heartbeat: Longest time in seconds without a `progress` or `tell` of the worker.
             on_progress: Called in this thread with (done, total). What it raises ends the child.
             on_told: The same, with whatever the worker gave to `tell`.
+            stop: Once it is set, the worker is asked to stop, as by `cancel`; one that has not
+                after `patience` seconds is ended.
 
         A worker that is not made yet is made first, under the same limits.
 
@@ -77,7 +90,8 @@ class Child(Watched):
             made = self._ready(Watch(deadline, heartbeat), ears)
             if not isinstance(made, Returned):
                 return made
-            return self._exchange(parts, Watch(deadline, heartbeat), ears)
+            halt = None if stop is None else _Halt(stop, patience)
+            return self._exchange(parts, Watch(deadline, heartbeat), ears, halt)
 
     def cancel(self) -> None:
         """Ask, from another thread, that the running call stop at its next `progress` or `tell`.
@@ -116,12 +130,17 @@ class Child(Watched):
                 self._over = made
         return self._over or Returned(None)
 
-    def _exchange(self, parts: list[Buffer], watch: Watch, ears: _Ears) -> Outcome:
+    def _exchange(
+        self, parts: list[Buffer], watch: Watch, ears: _Ears, halt: _Halt | None = None
+    ) -> Outcome:
         self._number += 1
         try:
             with self._sending:
                 self._channel.send_parts(Kind.CALL, parts, number=self._number, until=watch.until)
             while True:
+                if halt is not None and not self._comes(watch, halt):
+                    self.close()
+                    break
                 frame = self._channel.receive(watch.until)
                 if frame.kind not in _SIGNS:
                     return _answer(frame)
@@ -140,7 +159,43 @@ class Child(Watched):
         except BaseException:  # Ctrl-C, or an ear of the caller: nobody would take the answer
             self.close()
             raise
+        assert self._over is not None
         return self._over
+
+    def _comes(self, watch: Watch, halt: _Halt) -> bool:
+        """Wait for the next frame; False where the caller's patience has come to its end."""
+        while True:
+            if halt.wanted():
+                self.cancel()
+            if halt.overdue():
+                return False
+            if self._channel.ready(_sooner(watch.until, time.monotonic() + TICK_S)):
+                return True
+            watch.check()
+
+
+class _Halt:
+    """A caller's wish to stop a call: passed on once, and enforced `patience` seconds later."""
+
+    def __init__(self, stop: threading.Event, patience: float) -> None:
+        self._stop = stop
+        self._patience = patience
+        self._until: float | None = None
+
+    def wanted(self) -> bool:
+        """True once, when the wish is there."""
+        if self._until is not None or not self._stop.is_set():
+            return False
+        self._until = time.monotonic() + self._patience
+        return True
+
+    def overdue(self) -> bool:
+        """Whether the worker has had its time."""
+        return self._until is not None and time.monotonic() >= self._until
+
+
+def _sooner(until: float | None, tick: float) -> float:
+    return tick if until is None else min(until, tick)
 
 
 _SIGNS = frozenset({Kind.PROGRESS, Kind.TOLD})

@@ -84,6 +84,7 @@ class Channel:
         sock.setblocking(False)
         self._sock = sock
         self._ahead = bytearray()
+        self._held = b""
 
     def fileno(self) -> int:
         """For select; -1 once closed."""
@@ -99,18 +100,34 @@ class Channel:
         """Whether a frame, or the end, has come before `until`."""
         return bool(self._ahead) or self._came(select.POLLIN, until)
 
+    def ended(self) -> bool:
+        """Whether the other end is closed, read or not what came before; waits for nothing."""
+        poll = select.poll()
+        try:
+            poll.register(self._sock, 0)  # a hang-up is always told
+        except ValueError:  # closed on our side
+            return True
+        return bool(poll.poll(0))
+
     def send(
         self, kind: Kind, value: Any = None, *, number: int = 0, until: float | None = None
     ) -> None:
         """Pickle and send."""
         self.send_parts(kind, dumped(value), number=number, until=until)
 
+    def hold(self, kind: Kind, value: Any, *, number: int = 0) -> None:
+        """Send something small together with what comes next: each send wakes the other side."""
+        body = dumped(value)[0]
+        self._held += _HEAD.pack(kind, number, 0, len(body)) + bytes(body)
+
     def send_parts(
         self, kind: Kind, parts: Sequence[Buffer], *, number: int = 0, until: float | None = None
     ) -> None:
-        """Send what `dumped` made."""
+        """Send what `dumped` made, and before it what was held."""
         body, *beside = parts
-        chunks: list[Buffer] = [_HEAD.pack(kind, number, len(beside), len(body)), body]
+        head = _HEAD.pack(kind, number, len(beside), len(body))
+        chunks: list[Buffer] = [self._held + head, body]
+        self._held = b""
         for buffer in beside:
             chunks += (_SIZE.pack(len(buffer)), buffer)
         if sum(map(len, chunks)) < _SMALL:
@@ -135,8 +152,7 @@ class Channel:
         """Read `size` bytes; small ones come with as much of what follows as is there."""
         while len(self._ahead) < size < _SMALL:
             self._await(select.POLLIN, until)
-            got = self._heard(self._sock.recv, _SMALL)
-            self._ahead += got
+            self._ahead += self._heard(self._sock.recv, _SMALL)
         taken, self._ahead = self._ahead[:size], self._ahead[size:]
         if (missing := size - len(taken)) > 0:
             taken.extend(bytes(missing))

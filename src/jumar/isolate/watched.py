@@ -31,45 +31,37 @@ _LOST_S = 1.0  # a channel closes a moment before its process is gone
 
 
 class Watch:
-    """A time limit for the whole and one between two signs of progress; None is no limit."""
+    """A time limit for the whole and one between two signs of progress; None is no limit.
+
+    `until` is when the next of them passes, as of `time.monotonic`; None: none ever does.
+    """
 
     def __init__(self, deadline: float | None, heartbeat: float | None) -> None:
         if deadline is not None and deadline <= 0:
             raise DeadlineExceeded("The deadline passed before the call began.")
         self.progress: tuple[int, int | None] | None = None
-        self._limits = {"deadline": deadline, "heartbeat": heartbeat}
-        now = time.monotonic()
-        self._since = {"deadline": now, "heartbeat": now}
+        self._deadline, self._heartbeat = deadline, heartbeat
+        self._end = None if deadline is None else time.monotonic() + deadline
+        self.beat()
 
     def beat(self, ago: float = 0.0) -> None:
         """There was a sign of progress `ago` seconds ago."""
-        self._since["heartbeat"] = time.monotonic() - ago
+        if self._heartbeat is None:
+            self.until = self._end
+            return
+        silent = time.monotonic() - ago + self._heartbeat
+        self.until = silent if self._end is None else min(silent, self._end)
 
     def check(self) -> None:
         """Raise TimeoutError where a limit has passed: what comes all the time never waits."""
         if self.until is not None and self.until < time.monotonic():
             raise TimeoutError
 
-    @property
-    def next(self) -> tuple[float, str] | None:
-        """When which limit passes next, as of `time.monotonic`."""
-        ends = [
-            (self._since[name] + limit, name)
-            for name, limit in self._limits.items()
-            if limit is not None
-        ]
-        return min(ends, default=None)
-
-    @property
-    def until(self) -> float | None:
-        """When the next limit passes, as of `time.monotonic`."""
-        return self.next[0] if self.next else None
-
     def hung(self, report: Report) -> Hung:
         """The outcome of the limit that has passed."""
-        name = self.next[1] if self.next else "deadline"
-        seconds = self._limits[name] or 0.0
-        return Hung(name, seconds, self.progress, report.stacks, report.output, report.left)
+        name = "deadline" if self.until == self._end else "heartbeat"
+        seconds = self._deadline if name == "deadline" else self._heartbeat
+        return Hung(name, seconds or 0.0, self.progress, report.stacks, report.output, report.left)
 
 
 class Watched:

@@ -34,16 +34,18 @@ def progress(done: int, total: int | None = None) -> None:
         _Current.worker.say(Kind.PROGRESS, (done, total))
 
 
-def tell(value: Any) -> None:
+def tell(value: Any, *, at_once: bool = True) -> None:
     """Hand something small that can be pickled to the caller's `on_told`, while the call runs.
 
-    A sign of progress as well; nothing happens outside a watched child.
+    A sign of progress as well; nothing happens outside a watched child. What need not be known
+    `at_once` goes with the next that is told, or with the answer: for what ends one thing just
+    before the next begins.
 
     Raises:
         Cancelled: The caller has cancelled this call.
     """
     if _Current.worker is not None:
-        _Current.worker.say(Kind.TOLD, value)
+        _Current.worker.say(Kind.TOLD, value, at_once=at_once)
 
 
 def serve(channel: Channel) -> None:
@@ -71,11 +73,14 @@ class Worker:
         while answer is not None:
             self._answered(self._next_call(), answer)
 
-    def say(self, kind: Kind, value: Any) -> None:
+    def say(self, kind: Kind, value: Any, *, at_once: bool = True) -> None:
         """Send one frame; raise if a cancel of this call is there."""
         with self._lock:
             if (number := self._number) is None:
                 return  # a thread that the worker left behind, between two calls
+            if not at_once:
+                self._channel.hold(kind, value, number=number)
+                return
             self._channel.send(kind, value, number=number)
             # While a call runs, nothing but cancels can come in.
             while self._channel.ready(until=0):

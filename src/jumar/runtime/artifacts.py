@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -53,9 +54,9 @@ class Destination:
                 f"{self.file} exists.", hint="Name another file, or say --overwrite.", param="out"
             )
         with _told(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.folder):
-                pass
+            if not self.folder.is_dir():
+                self.folder.mkdir(parents=True, exist_ok=True)
+            _try_to_write(self.folder)
 
     def store(self, drafts: list[Draft], stem: str) -> Iterator[Artifact]:
         """Write the drafts one by one: `<stem>-<sha256, 16 digits><suffix>`, or the named file."""
@@ -64,9 +65,14 @@ class Destination:
 
     def write_text(self, name: str, text: str) -> Path:
         """Write a file whose name nobody else has (a report, named by its run id)."""
-        with self._fresh(lambda file: file.write(text.encode())) as (temporary, _, _):
-            target = self.folder / name
-            temporary.replace(target)
+        target, temporary = self.folder / name, self._part()
+        try:
+            with _told(self.folder):
+                temporary.write_bytes(text.encode())
+                temporary.replace(target)
+        except OutputFailed:
+            temporary.unlink(missing_ok=True)
+            raise
         return target
 
     def sweep(self) -> None:
@@ -77,7 +83,8 @@ class Destination:
     def _store_one(self, draft: Draft, number: int, stem: str) -> Artifact:
         with self._fresh(draft.write) as (temporary, digest, size):
             target = self._target(draft, number, stem, digest)
-            temporary.replace(target)
+            if self.file is not None or not _is_there(target, digest):
+                temporary.replace(target)
         return Artifact(
             kind=draft.kind,
             path=str(target),
@@ -107,7 +114,7 @@ class Destination:
     @contextmanager
     def _fresh(self, write: Callable[[BinaryIO], object]) -> Iterator[tuple[Path, str, int]]:
         """A complete file beside its target: path, sha256, bytes; gone if not moved away."""
-        temporary = self.folder / f".jumar-{self._token}-{uuid4().hex}.part"
+        temporary = self._part()
         try:
             with _told(self.folder):
                 with temporary.open("x+b") as file:
@@ -119,6 +126,9 @@ class Destination:
         finally:
             temporary.unlink(missing_ok=True)
 
+    def _part(self) -> Path:
+        return self.folder / f".jumar-{self._token}-{uuid4().hex}.part"
+
 
 def _is_text(path: Path) -> bool:
     try:
@@ -127,6 +137,30 @@ def _is_text(path: Path) -> bool:
         UnicodeEncodeError
     ):  # bytes of the command line that are no UTF-8 come as half characters
         return False
+
+
+def _try_to_write(folder: Path) -> None:
+    """Make a file that has no name, and let go of it."""
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o600))
+    except (AttributeError, OSError):  # this system, or this file system, has no such files
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+
+
+def _is_there(target: Path, digest: str) -> bool:
+    """Whether a file named by content has that content; it is as new then as if written again.
+
+    Renaming over it would do, and ext4 writes the file to the disk before that: milliseconds.
+    """
+    try:
+        with target.open("rb") as file:
+            if _digest(file)[0] != digest:
+                return False
+        os.utime(target)
+    except OSError:  # there is none; what else is wrong, the renaming meets again
+        return False
+    return True
 
 
 def _digest(file: BinaryIO) -> tuple[str, int]:
