@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import binding, bisect, check, cli, isolate, proxy, serving, shadow, warm
+from benchmarks import binding, bisect, check, cli, isolate, overhead, proxy, serving, shadow, warm
 
 SECTIONS = {
     "cli": cli.main,
@@ -17,6 +17,7 @@ SECTIONS = {
     "binding": binding.main,
     "shadow": shadow.main,
     "check": check.main,
+    "overhead": overhead.main,
     "serving": serving.main,
     "proxy": proxy.main,
 }
