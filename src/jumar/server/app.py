@@ -16,6 +16,7 @@ from jumar.contracts.errors import JumarError
 from jumar.server.asgi import Bounds, Door, Trail, Visitors
 from jumar.server.desk import RECOVER_S, SWEEP_S, Desk
 from jumar.server.forwarding.passing import Forwarder
+from jumar.server.machine import WATCH_S
 from jumar.server.routes import routes
 from jumar.server.wire import on_any_error, on_http_error, on_jumar_error
 
@@ -32,6 +33,7 @@ def application(desk: Desk) -> Starlette:
         beside = [
             asyncio.ensure_future(_every(SWEEP_S, desk.sweep)),
             asyncio.ensure_future(_every(RECOVER_S, desk.recover)),
+            asyncio.ensure_future(_every(WATCH_S, desk.machine.devices)),
         ]
         try:
             yield
@@ -59,7 +61,7 @@ def application(desk: Desk) -> Starlette:
     return app
 
 
-async def _every(seconds: float, do: Callable[[], None]) -> None:
+async def _every(seconds: float, do: Callable[[], object]) -> None:
     """Now and then, in a thread; what fails is tried again the next time."""
     while True:
         try:

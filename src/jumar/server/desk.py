@@ -40,7 +40,7 @@ class Desk:
         self.screen = Screen(self.inbox, settings.allow_roots)
         self.jobs = Jobs(store, visit=self.visit, ask=self.ask)
         self.machine = Machine()
-        self.metrics = Metrics(house, self.jobs)
+        self.metrics = Metrics(house, self.jobs, self.machine)
         self.named: list[str] = []
         self._stopping = threading.Event()
 
@@ -122,6 +122,7 @@ class Desk:
             self._over(inputs)
             if not done.cancelled() and done.exception() is None:
                 self._kept(done.result())
+                self.metrics.ran(done.result())
 
         asked.add_done_callback(answered)  # the first: whoever waits for the future comes later
         return asked

@@ -78,7 +78,6 @@ async def _result(request: Request, desk: Desk, admitted: GenerateRequest) -> Ge
 def _response(desk: Desk, result: GenerateResult, transport: Transport) -> Response:
     """The result; of a failed run its error in the envelope, and its report beside it."""
     shown = desk.public(result, transport)
-    desk.metrics.ran(result)
     detail = result.metadata.error_detail
     if detail is None:
         return JSONResponse(shown)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LOOK_S = 5.0
 """The machine is looked at again after this, in seconds: npu-smi may take one."""
+WATCH_S = 15.0
+"""The same where nobody asks, for /metrics."""
 
 
 class Machine:
@@ -30,16 +32,17 @@ class Machine:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._seen: list[dict[str, Any]] = []
         self._until = 0.0
+        self.seen: tuple[list[dict[str, Any]], float] = ([], 0.0)
+        """The rows, and when that was in seconds of the Unix epoch: for who cannot wait."""
 
     def devices(self) -> list[dict[str, Any]]:
         """One row per NPU chip, GPU, and the CPU. Memory in MB (2**20 bytes). May read files."""
         with self._lock:
             if time.monotonic() >= self._until:
-                self._seen = _looked()
+                self.seen = (_looked(), time.time())
                 self._until = time.monotonic() + LOOK_S
-            return self._seen
+            return self.seen[0]
 
 
 async def devices(request: Request) -> Response:

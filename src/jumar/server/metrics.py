@@ -1,42 +1,83 @@
-"""What Prometheus reads at /metrics. Gauges are looked up when it asks."""
+"""What Prometheus reads at /metrics. Gauges are looked up when it asks; nothing is waited for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from jumar.contracts.results import GenerateResult
 from jumar.engine.house import House
 from jumar.engine.jobs import Jobs
+from jumar.server.machine import Machine
 
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+_DEVICE = ("device", "device_class", "name")
+
+
+class Row(NamedTuple):
+    """One metric."""
+
+    kind: Literal["counter", "histogram", "gauge"]
+    labels: tuple[str, ...]
+    what: str
+
+
+METRICS: dict[str, Row] = {
+    "jumar_requests_total": Row(
+        "counter", ("route", "method", "status"), "Requests answered."
+    ),
+    "jumar_request_duration_seconds": Row(
+        "histogram", ("route",), "From the first byte in to the last byte out."
+    ),
+    "jumar_stage_duration_seconds": Row("histogram", ("model", "stage"), "Stages of runs."),
+    "jumar_runs_total": Row(
+        "counter", ("model", "task", "outcome"), "Runs: succeeded, or the code of their error."
+    ),
+    "jumar_queue_seconds": Row("histogram", ("model",), "How long runs waited for a worker."),
+    "jumar_input_tokens_total": Row("counter", ("model",), "Tokens that encoders read."),
+    "jumar_model_memory_peak_bytes": Row(
+        "gauge", ("model", "device_class"),
+        "The most memory that the last run had: of the device; on a CPU, of the worker.",
+    ),
+    "jumar_queue_depth": Row("gauge", ("model",), "Requests that wait."),
+    "jumar_requests_pending": Row("gauge", ("model",), "Requests without an answer yet."),
+    "jumar_workers_ready": Row("gauge", ("model", "golden"), "Workers that answer."),
+    "jumar_jobs": Row("gauge", ("state",), "Jobs of this server that are not over."),
+    "jumar_device_usable": Row(
+        "gauge", _DEVICE, "1 where the device can be used, 0 where it cannot."
+    ),
+    "jumar_device_health": Row(
+        "gauge", (*_DEVICE, "health"), "1, with the health that npu-smi tells: OK, Warning, …"
+    ),
+    "jumar_device_memory_used_bytes": Row("gauge", _DEVICE, "Memory in use, by whomever."),
+    "jumar_device_memory_total_bytes": Row("gauge", _DEVICE, "Memory that the device has."),
+    "jumar_device_temperature_celsius": Row("gauge", _DEVICE, "Temperature of the chip."),
+    "jumar_device_busy_ratio": Row("gauge", _DEVICE, "Use of the compute units, 0 to 1."),
+    "jumar_devices_seen_timestamp_seconds": Row(
+        "gauge", (), "When the devices were looked at last, in seconds of the Unix epoch."
+    ),
+}  # fmt: skip
+"""Every metric of the page, in its order."""
 
 
 class Metrics:
     """The counters of one server; they belong to it, not to the process."""
 
-    def __init__(self, house: House, jobs: Jobs) -> None:
+    def __init__(self, house: House, jobs: Jobs, machine: Machine) -> None:
         self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "jumar_requests", "Requests answered.", ["route", "method", "status"],
-            registry=self.registry,
-        )  # fmt: skip
-        self._seconds = Histogram(
-            "jumar_request_duration_seconds", "From the first byte in to the last byte out.",
-            ["route"], buckets=_SECONDS, registry=self.registry,
-        )  # fmt: skip
-        self._stages = Histogram(
-            "jumar_stage_duration_seconds", "Stages of runs.", ["model", "stage"],
-            buckets=_SECONDS, registry=self.registry,
-        )  # fmt: skip
-        self._tokens = Counter(
-            "jumar_input_tokens", "Tokens that encoders read.", ["model"], registry=self.registry
-        )
-        self.registry.register(_Gauges(house, jobs))
+        self._requests = self._made(Counter, "jumar_requests_total")
+        self._seconds = self._made(Histogram, "jumar_request_duration_seconds", buckets=_SECONDS)
+        self._stages = self._made(Histogram, "jumar_stage_duration_seconds", buckets=_SECONDS)
+        self._runs = self._made(Counter, "jumar_runs_total")
+        self._waited = self._made(Histogram, "jumar_queue_seconds", buckets=_SECONDS)
+        self._tokens = self._made(Counter, "jumar_input_tokens_total")
+        self._memory = self._made(Gauge, "jumar_model_memory_peak_bytes")
+        self.registry.register(_Present(house, jobs))
+        self.registry.register(_Devices(machine))
 
     def seen(self, route: str, method: str, status: int, seconds: float) -> None:
         """A request has been answered."""
@@ -46,8 +87,15 @@ class Metrics:
     def ran(self, result: GenerateResult) -> None:
         """A run has come to its end."""
         report = result.metadata
+        model, detail = report.model, report.error_detail
+        self._runs.labels(model, report.task, detail.code if detail else "succeeded").inc()
         for name, ms in report.timings.items():
-            self._stages.labels(report.model, name.removesuffix("_ms")).observe(ms / 1e3)
+            self._stages.labels(model, name.removesuffix("_ms")).observe(ms / 1e3)
+        if report.queue_wait_ms is not None:
+            self._waited.labels(model).observe(report.queue_wait_ms / 1e3)
+        if (peak := report.memory.get("peak_mb")) is not None:  # MB of 10**6 bytes
+            device_class = report.fingerprint.get("device_class", report.backend)
+            self._memory.labels(model, device_class).set(peak * 1e6)
 
     def read(self, model: str, tokens: int) -> None:
         """An encoder has read tokens."""
@@ -57,28 +105,70 @@ class Metrics:
         """Everything, in Prometheus' text format."""
         return generate_latest(self.registry)
 
+    def _made(self, kind: Any, name: str, **more: Any) -> Any:
+        row = METRICS[name]
+        return kind(name, row.what, row.labels, registry=self.registry, **more)
 
-class _Gauges(Collector):
+
+class _Families(dict[str, GaugeMetricFamily]):
+    """Gauges by the last part of their names, each made when it is first written to."""
+
+    def __missing__(self, name: str) -> GaugeMetricFamily:
+        row = METRICS[name]
+        self[name] = GaugeMetricFamily(name, row.what, labels=row.labels)
+        return self[name]
+
+
+class _Present(Collector):
+    """Queues, states and jobs as they are now."""
+
     def __init__(self, house: House, jobs: Jobs) -> None:
         self._house = house
         self._jobs = jobs
 
-    def collect(self) -> Iterator[Any]:
-        """Queues, states and jobs as they are now."""
-        waiting = GaugeMetricFamily("jumar_queue_depth", "Requests that wait.", labels=["model"])
-        pending = GaugeMetricFamily(
-            "jumar_requests_pending", "Requests without an answer yet.", labels=["model"]
-        )
-        ready = GaugeMetricFamily(
-            "jumar_workers_ready", "Workers that answer.", labels=["model", "golden"]
-        )
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """One sample per model, and one per state of a job."""
+        found = _Families()
         for served in self._house.models():
             model = served.loaded.manifest.id
-            waiting.add_metric([model], served.waiting)
-            pending.add_metric([model], served.pending)
+            found["jumar_queue_depth"].add_metric([model], served.waiting)
+            found["jumar_requests_pending"].add_metric([model], served.pending)
             answering = sum(state.answers for state in served.states.each())
-            ready.add_metric([model, served.parity.status], answering)
-        jobs = GaugeMetricFamily("jumar_jobs", "Jobs that are not over.", labels=["state"])
+            found["jumar_workers_ready"].add_metric([model, served.parity.status], answering)
         for state, count in self._jobs.live.items():
-            jobs.add_metric([state], count)
-        yield from (waiting, pending, ready, jobs)
+            found["jumar_jobs"].add_metric([state], count)
+        yield from found.values()
+
+
+class _Devices(Collector):
+    """The devices as they were when they were looked at last."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """One sample per device, of what is known of it."""
+        found = _Families()
+        rows, at = self._machine.seen
+        if rows:
+            found["jumar_devices_seen_timestamp_seconds"].add_metric([], at)
+        for row in rows:
+            device_class = f"{row['kind']}-emulated" if row["emulated"] else row["kind"]
+            labels = [row["id"], device_class, row["name"]]
+            known = {
+                "usable": float(row["status"] != "not usable"),
+                "memory_used_bytes": _scaled(row["used_mb"], 2**20),
+                "memory_total_bytes": _scaled(row["total_mb"], 2**20),
+                "temperature_celsius": _scaled(row["temperature_c"], 1),
+                "busy_ratio": _scaled(row["busy_percent"], 0.01),
+            }
+            for name, value in known.items():
+                if value is not None:
+                    found[f"jumar_device_{name}"].add_metric(labels, value)
+            if row["health"] is not None:
+                found["jumar_device_health"].add_metric([*labels, row["health"]], 1)
+        yield from found.values()
+
+
+def _scaled(value: float | None, by: float) -> float | None:
+    return None if value is None else value * by

@@ -141,7 +141,6 @@ async def result_of(
     except Cancelled:
         request.state.told = {**told, "gone": True}
         raise
-    desk.metrics.ran(result)
     detail = result.metadata.error_detail
     if detail is not None:
         raise (with_code(detail.code) or JumarError)(detail.message, hint=detail.hint)
