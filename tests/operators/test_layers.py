@@ -199,7 +199,7 @@ def test_an_expert_that_overflows_on_tokens_of_others_spoils_nothing():
 
 def test_attention_is_a_choice_of_a_class():
     choose = reference("attention_backend")
-    assert choose() == "vllm.v1.attention.backends.cpu_attn.CPUAttentionBackend"
+    assert choose() == "jumar.vllm.attention.paged.TorchPagedBackend"
     with pytest.raises(OperatorUnavailable, match="no latent attention"):
         choose(use_mla=True)
 

@@ -42,8 +42,9 @@ def live(packages: Iterable[Path] = ()) -> Catalogue:
             raise InvalidValue(f"{folder} is no package to read.", hint=hint, param="package")
         given[folder.name] = folder.resolve()
     parts += [PACKAGES[name](folder, _version(name, folder)) for name, folder in given.items()]
-    parts += [_names(name, folder) for name in PACKAGES if name not in given
-              and (folder := _installed(name)) is not None]  # fmt: skip
+    for name in PACKAGES:
+        if name not in given and (found := _installed(name)) is not None:
+            parts.append(_names(name, found))
     parts.append(vllm.replaced())
     return replace(merged(parts, live=True), reentries=_known_calls(dispatcher.versions["torch"]))
 

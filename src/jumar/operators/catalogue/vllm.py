@@ -84,7 +84,7 @@ def _replaced() -> Iterator[Implementation]:
     module = sys.modules.get(f"{NAME}.model_executor.custom_op")
     in_tree = getattr(module, "op_registry", {})
     for replaced_class, layer in getattr(module, "op_registry_oot", {}).items():
-        names = (getattr(one, "name", None) for one in layer.__mro__[1:])
+        names = (str(getattr(one, "name", "")) for one in layer.__mro__[1:])
         operator = next((name for name in names if name in in_tree), replaced_class)
         provider = layer.__module__.partition(".")[0]
         yield Implementation(operator, provider, layer.__name__, "layer", layer.__module__)

@@ -87,7 +87,7 @@ def attention_backend(use_mla: bool = False, use_sparse: bool = False) -> str:
     if use_mla or use_sparse:
         kind = "latent" if use_mla else "sparse"
         raise OperatorUnavailable(f"The reference has no {kind} attention.")
-    return "vllm.v1.attention.backends.cpu_attn.CPUAttentionBackend"
+    return "jumar.vllm.attention.paged.TorchPagedBackend"
 
 
 def topk_softmax(gating: Any, topk: int, renormalize: bool = False) -> tuple[Any, Any]:

@@ -42,7 +42,8 @@ def register() -> None:
 def bind(device: Any) -> None:
     """Decide for `device`, put the decisions into vLLM's layers, and override torch's operators.
 
-    Models of this process that were built before do not change. Called again, it does nothing.
+    A second engine of the same process decides anew: layers of the first keep what they hold, and
+    overrides are those of the second.
 
     Raises:
         InvalidRequest: the policy, or a record of evidence, cannot be read.
@@ -51,14 +52,13 @@ def bind(device: Any) -> None:
     """
     from jumar.vllm.operators import aten, process
 
-    if process.started():
-        return
     here = process.start(device)
     aten.install(here)
-    from jumar.vllm.operators import experts, ir, layers
+    from jumar.vllm.operators import attention, experts, ir, layers
 
     layers.register()
     experts.register()
+    attention.register(here)
     ir.hold(here)
     if here.has_experts:
         experts.fill(here)

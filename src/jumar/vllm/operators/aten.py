@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack
 
 from jumar.contracts.errors import InvalidValue, OperatorUnavailable
-from jumar.operators.overrides import install as put_in_force
+from jumar.operators.overrides import installed
 from jumar.operators.policy.base import EVERYTHING, REFERENCE, Rule
 from jumar.operators.policy.decide import Decision, names_of
 from jumar.operators.policy.taking import DEVICE, taking
 from jumar.vllm.operators.process import Process
 
 OF_THE_DEVICE = frozenset({DEVICE, "torch_npu", REFERENCE})
+
+_in_force = ExitStack()
+"""The overrides of this process's newest engine, for the life of the process."""
 
 
 def install(here: Process) -> None:
@@ -22,9 +26,10 @@ def install(here: Process) -> None:
         OperatorUnavailable: nothing is left for an operator, or no call of it on this device
             arrives at what was decided; says which.
     """
+    _in_force.close()
     for decision in _decided(here):
         try:
-            put_in_force({decision.override}, device=here.device)
+            _in_force.enter_context(installed({decision.override}, device=here.device))
         except (InvalidValue, OperatorUnavailable) as refused:
             raise OperatorUnavailable(
                 f"{decision.operator} cannot be computed by {decision.implementation} on"
@@ -59,7 +64,7 @@ def _suspects(here: Process) -> set[str]:
     return {name for name, kind in kinds.items() if kind != "layer"}
 
 
-def _of_everything(rule: Rule, here: Process) -> Iterable[str]:
+def _of_everything(rule: Rule, here: Process) -> set[str]:
     """What a rule on every operator means for torch's: those that its first providers have."""
     if rule.breadth != EVERYTHING or rule.key != "order":
         raise OperatorUnavailable(

@@ -21,10 +21,8 @@ from jumar.operators.dispatcher import device_key
 from jumar.vllm.operators.layers import replace
 from jumar.vllm.operators.process import Process, here, name_of
 
-IN_TREE = moe.UnquantizedFusedMoEMethod
 
-
-class UnquantizedFusedMoEMethod(IN_TREE):
+class UnquantizedFusedMoEMethod(moe.UnquantizedFusedMoEMethod):
     """Gated experts in the dtype of the model. Routing, and the factor on what was routed
     (`routed_scaling_factor`), stay with vLLM's routers: the weights come with it.
     """
@@ -74,7 +72,7 @@ class UnquantizedFusedMoEMethod(IN_TREE):
 
 def register() -> None:
     """Let vLLM make ours where a model has experts."""
-    replace(IN_TREE, UnquantizedFusedMoEMethod)
+    replace(moe.UnquantizedFusedMoEMethod, UnquantizedFusedMoEMethod)
 
 
 SCHEMAS = {
@@ -96,6 +94,8 @@ def fill(process: Process) -> None:
     key only.
     """
     global _library
+    if _library is not None:
+        _library._destroy()
     _library = torch.library.Library("_moe_C", "FRAGMENT")
     key = device_key(process.device)
     for name, made in KERNELS.items():

@@ -18,10 +18,8 @@ from vllm.model_executor.layers import rotary_embedding as rotary
 from jumar.contracts.errors import InvalidValue
 from jumar.vllm.operators.process import here, name_of
 
-_Base = torch.nn.Module
 
-
-class Holder(_Base):
+class Holder(torch.nn.Module):
     """A layer that holds the implementation of one operator from the time it is built."""
 
     operator: ClassVar[str]
@@ -181,6 +179,8 @@ def register() -> None:
 def replace(in_tree: type[CustomOp], ours: type[CustomOp]) -> None:
     """Register `ours` for `in_tree`; under its name in vLLM's `custom_ops` still."""
     theirs = op_registry_oot.get(in_tree.__name__)
+    if theirs is not None and theirs.__module__ == ours.__module__:
+        return
     if theirs is not None:
         raise InvalidValue(
             f"{theirs.__module__} replaces vLLM's {in_tree.__name__} already.",
