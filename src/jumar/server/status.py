@@ -75,7 +75,7 @@ def cards(desk: Desk) -> list[dict[str, Any]]:
     """All models that are served here, those that are loaded first, and those of other servers."""
     served = {one.loaded.manifest.id: one for one in desk.house.models()}
     rows = [row for row in catalog.rows() if desk.house.only is None or row.id in desk.house.only]
-    rows.sort(key=lambda row: (row.id not in served, row.id))
+    rows.sort(key=lambda row: row.id not in served)
     own = [_card(row, served.get(row.id)) for row in rows]
     return own + [_card_of_upstream(name) for name in desk.settings.upstreams.named]
 
