@@ -106,7 +106,11 @@ def test_a_scrape_does_not_wait_for_a_look_at_the_machine(
 
 def test_an_emulated_card_is_never_taken_for_hardware() -> None:
     """The machine around two emulated NPUs, read as a real one is."""
-    code = "import json; from jumar.server.machine import Machine; print(json.dumps(Machine().devices()))"
+    code = """if True:
+        import json
+        from jumar.server.machine import Machine
+        print(json.dumps(Machine().devices()))
+    """
     environ = {**os.environ, "JUMAR_EMULATE_NPU": "2"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
