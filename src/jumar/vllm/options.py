@@ -6,6 +6,7 @@ import argparse
 import os
 from typing import Any
 
+from jumar.lab.golden.files import read
 from jumar.vllm.healing.goldens import GOLDEN
 from jumar.vllm.healing.steps import SHADOW
 from jumar.vllm.operators import MIDDLEWARE
@@ -17,7 +18,9 @@ class Environment(argparse.Action):
     """Writes an option to the environment, where every process of the engine reads it."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
-        """argparse."""
+        """argparse; what is no golden set is said before anything is loaded."""
+        if self.const == GOLDEN:
+            read(values)
         os.environ[str(self.const)] = str(values)
         setattr(namespace, self.dest, values)
 

@@ -65,7 +65,7 @@ def record(model: str, folder: str | Path) -> Path:
             "tokens.0": Answer("words", _words(continued)),
             "logits.0": Answer("logit", _scores(loaded, prompt, continued)),
         }
-    made_on = {"torch": torch.__version__, "made_by": "transformers"}
+    made_on = {"torch": str(torch.__version__), "made_by": "transformers"}
     reference = Reference(Key("cpu", "fp32", ""), made_on, answers, "itself only")
     golden = Golden(str(model), "", "text", tuple(requests), (reference,))
     return write(golden, folder)
