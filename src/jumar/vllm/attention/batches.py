@@ -19,8 +19,9 @@ QUERY_TILE = 512
 """Queries of a long prompt that are computed at once: what lies above the diagonal is skipped."""
 MASK_ELEMENTS = 1 << 22
 """Queries times keys of one batch, at most (one sequence alone has at least 16 queries)."""
-CALL = 256
-"""What one more batch costs, in visits: a query row that meets a key, or a key that is gathered."""
+CALL = 400_000
+"""What one more batch costs (40 us on a core), in bytes of keys and values that are visited: that
+are gathered, or met by a query."""
 PADDING = 1.25
 """A batch may visit this many times what its sequences need, beside one `CALL`."""
 
@@ -69,15 +70,15 @@ def pieces(
 def grouped(found: Iterable[Piece], token_bytes: int, workspace: int) -> list[list[Piece]]:
     """Pieces of like size together; the keys of a batch of several fit `workspace` bytes."""
     groups: list[list[Piece]] = []
-    needed = 0
+    needed, call = 0, CALL // token_bytes
     for piece in sorted(found, key=lambda one: (one.queries, one.end - one.begin)):
         if groups:
             group = groups[-1]
             keys = max(one.end - one.begin for one in (group[-1], piece))
             visits = (len(group) + 1) * keys * (piece.queries + 1)
-            small = (len(group) + 1) * keys * max(token_bytes, 1) <= workspace
+            small = (len(group) + 1) * keys * token_bytes <= workspace
             sparse = (len(group) + 1) * keys * piece.queries <= MASK_ELEMENTS
-            if small and sparse and visits <= PADDING * (needed + piece.visits) + CALL:
+            if small and sparse and visits <= PADDING * (needed + piece.visits) + call:
                 group.append(piece)
                 needed += piece.visits
                 continue

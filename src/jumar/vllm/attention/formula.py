@@ -21,7 +21,9 @@ SCORES = 1 << 25
 
 def rows_of(tokens: Tensor, which: slice | Tensor) -> Tensor:
     """Rows of the first axis: a view where they follow each other."""
-    return tokens[which] if isinstance(which, slice) else tokens.index_select(0, which)
+    if isinstance(which, Tensor):
+        return tokens.index_select(0, which)
+    return tokens if which.stop - which.start == len(tokens) else tokens[which]
 
 
 @dataclass(eq=False)
@@ -60,10 +62,10 @@ class Formula:
             found = self._one_query(batch, rows, keys, values, causal)
         else:
             found = self._many_queries(batch, rows, keys, values, causal)
-        if isinstance(batch.tokens, slice):
-            output[batch.tokens].view(found.shape).copy_(found)
-        else:
+        if isinstance(batch.tokens, Tensor):
             output.index_copy_(0, batch.tokens, found.reshape(-1, *output.shape[1:]))
+        else:
+            rows_of(output, batch.tokens).view(found.shape).copy_(found)
 
     def _one_query(
         self, batch: Batch, rows: Tensor, keys: Tensor, values: Tensor, causal: bool

@@ -95,7 +95,8 @@ class PagedBuilder(AttentionMetadataBuilder[PagedMetadata]):
             raise refusal(f"values of another size ({spec.head_size_v}) than keys")
         self.window: int | None = getattr(spec, "sliding_window", None)
         self.token_bytes = 2 * self.heads * self.size * spec.dtype.itemsize
-        self._head = torch.arange(self.heads, device=device)
+        self._heads = torch.arange(self.heads, dtype=torch.int32, device=device)[:, None]
+        self._head_rows = self._heads[:, 0].long() * self.block
         self._workspace = torch.empty(0, dtype=spec.dtype, device=device)
 
     def build(
@@ -131,41 +132,48 @@ class PagedBuilder(AttentionMetadataBuilder[PagedMetadata]):
     def kv_rows(self, slot_mapping: Tensor) -> KVRows:
         """The rows of every head of the slots that are given."""
         slots, tokens = slot_mapping, None
-        if bool((slots < 0).any()):
+        if slots.numel() and int(slots.min()) < 0:
             tokens = (slots >= 0).nonzero().flatten()
             slots = slots[tokens]
-        block = slots.div(self.block, rounding_mode="floor")
-        rows = (block[:, None] * self.heads + self._head) * self.block
-        rows = rows + (slots - block * self.block)[:, None]
-        return KVRows(rows.flatten(), tokens, len(slot_mapping))
+        # (block * heads + head) * block size + offset, with slot = block * block size + offset
+        first = slots.add(slots // self.block, alpha=self.block * (self.heads - 1))
+        return KVRows((first[:, None] + self._head_rows).flatten(), tokens, len(slot_mapping))
 
     def gathering(self, batch: Batch, table: Tensor) -> Gathering:
-        """Which blocks a batch reads, and where they go.
-
-        Past its own last block a sequence repeats its first one: it holds numbers of its own.
-        """
+        """Which blocks a batch reads, and where they go."""
         block, heads, size = self.block, self.heads, self.size
         count = -(-batch.k // block)
-        rows, begins, counts = torch.tensor(
-            [
-                (one.row, one.begin // block, -(-(one.end - one.begin) // block))
-                for one in batch.pieces
-            ]
-        ).unbind(1)
-        step = torch.arange(count)
-        at = begins[:, None] + torch.where(step < counts[:, None], step, 0)
-        ids = table[rows.to(self.device)[:, None], at.to(self.device)]
-        blocks = (ids[:, None] * heads + self._head[:, None]).flatten().int()
+        blocks = self._ids(batch, count, table)[:, None] * heads + self._heads
         space = self._take(batch.n * heads * count * block * 2 * size)
         paired = space.view(batch.n, heads, count * block, 2 * size)[:, :, : batch.k]
         return Gathering(
             batch=batch,
-            blocks=blocks,
+            blocks=blocks.flatten(),
             stale=None if batch.even else self._stale(batch, count),
             rows=space.view(-1, block * 2 * size),
             keys=paired[..., :size],
             values=paired[..., size:],
         )
+
+    def _ids(self, batch: Batch, count: int, table: Tensor) -> Tensor:
+        """Of the blocks of each sequence (n, count).
+
+        Past its own last block a sequence repeats its first one: it holds numbers of its own.
+        """
+        rows = [one.row for one in batch.pieces]
+        begins = [one.begin // self.block for one in batch.pieces]
+        if rows == list(range(rows[0], rows[0] + batch.n)) and len(set(begins)) == 1:
+            ids = table[rows[0] : rows[0] + batch.n, begins[0] : begins[0] + count]
+        else:
+            row, begin = torch.tensor([rows, begins], device=table.device).unbind()
+            # Tables are as wide as the longest sequence may be: the last column is there.
+            column = (begin[:, None] + self._steps(count)).clamp(max=table.shape[1] - 1)
+            ids = table[row[:, None], column]
+        counts = [-(-(one.end - one.begin) // self.block) for one in batch.pieces]
+        if min(counts) < count:
+            own = self._steps(count) < torch.tensor(counts, device=table.device)[:, None]
+            ids = torch.where(own, ids, ids[:, :1])
+        return ids
 
     def _stale(self, batch: Batch, count: int) -> Tensor | None:
         """Rows (n * kv heads * blocks * block size) that no token of the sequence was written to.
@@ -181,6 +189,9 @@ class PagedBuilder(AttentionMetadataBuilder[PagedMetadata]):
             return None
         found = unwritten[:, None].expand(-1, self.heads, -1).flatten().nonzero().flatten()
         return found.to(self.device)
+
+    def _steps(self, count: int) -> Tensor:
+        return torch.arange(count, device=self.device)
 
     def _take(self, elements: int) -> Tensor:
         """The start of the workspace: batches take turns, and every layer begins anew."""

@@ -167,11 +167,15 @@ class TorchPagedImpl(AttentionImpl[PagedMetadata]):
 
     def _write(self, key: Tensor, value: Tensor, kv_cache: Tensor, new: KVRows) -> None:
         """Put keys and values of the step where the block table will find them."""
-        packed = torch.cat((key[: new.count], value[: new.count]), -1)
+        if len(key) != new.count:
+            key, value = key[: new.count], value[: new.count]
+        packed = torch.cat((key, value), -1)
         if new.tokens is not None:
             packed = packed.index_select(0, new.tokens)
+        if packed.dtype != kv_cache.dtype:
+            packed = packed.to(kv_cache.dtype)
         size = packed.shape[-1]
-        kv_cache.view(-1, size).index_copy_(0, new.slots, packed.view(-1, size).to(kv_cache.dtype))
+        kv_cache.view(-1, size).index_copy_(0, new.slots, packed.view(-1, size))
 
     def _encode(
         self, query: Tensor, key: Tensor, value: Tensor, step: PagedMetadata, output: Tensor
