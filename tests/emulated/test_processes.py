@@ -117,8 +117,12 @@ dist.all_gather(parts, torch.full((2,), float(rank), device="npu"))
 whole = torch.empty(4, device="npu")
 dist.all_gather_into_tensor(whole, torch.full((2,), float(rank), device="npu"))
 dist.barrier()
+group = dist.new_group([0, 1])
+z = torch.ones(1, device="npu")
+dist.all_reduce(z, group=group)
+dist.destroy_process_group(group)
 print(dist.get_backend(), x.device, x.tolist(), y.tolist())
-print([one.tolist() for one in parts], whole.tolist())
+print([one.tolist() for one in parts], whole.tolist(), z.item())
 dist.destroy_process_group()
 """
 
@@ -132,5 +136,5 @@ def test_two_ranks_talk_through_hccl(tmp_path):
     for rank, one in enumerate(ranks):
         assert one.stdout.strip() == (
             f"hccl npu:{rank} [3.0, 3.0, 3.0] [1.0, 1.0]\n"
-            "[[0.0, 0.0], [1.0, 1.0]] [0.0, 0.0, 1.0, 1.0]"
+            "[[0.0, 0.0], [1.0, 1.0]] [0.0, 0.0, 1.0, 1.0] 2.0"
         ), one.stderr

@@ -17,18 +17,10 @@ def _make_group(store: Any, rank: int, size: int, timeout: Any) -> Any:
     import torch
     from torch.distributed import ProcessGroup, ProcessGroupGloo
 
-    to_cpu = torch.ops.jumar_emulator.to_cpu
-
-    def alias(value: Any) -> Any:
-        """Tensors in lists of any depth as their CPU aliases."""
-        if isinstance(value, list | tuple):
-            return [alias(one) for one in value]
-        return to_cpu(value) if getattr(value, "is_npu", False) else value
-
     def forward(name: str) -> Any:
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             torch.npu.synchronize()
-            return getattr(self.gloo, name)(*map(alias, args), **kwargs)
+            return getattr(self.gloo, name)(*map(_alias, args), **kwargs)
 
         return call
 
@@ -42,11 +34,29 @@ def _make_group(store: Any, rank: int, size: int, timeout: Any) -> Any:
         def getBackendName(self) -> str:  # noqa: N802
             return "hccl"
 
+        # torch keeps the name in the backends of a group, and this one has none.
+        def _set_group_name(self, name: str) -> None:
+            self.name = name
+
+        @property
+        def group_name(self) -> str:
+            return self.name
+
     for name in COLLECTIVES:
         setattr(HCCL, name, forward(name))
     for name, older in SINGLE.items():
         setattr(HCCL, name, forward(older))
     return HCCL()
+
+
+def _alias(value: Any) -> Any:
+    """Tensors in lists of any depth as their CPU aliases."""
+    import torch
+
+    if isinstance(value, list | tuple):
+        return [_alias(one) for one in value]
+    to_cpu = torch.ops.jumar_emulator.to_cpu
+    return to_cpu(value) if getattr(value, "is_npu", False) else value
 
 
 COLLECTIVES = (
