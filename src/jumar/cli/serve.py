@@ -154,6 +154,12 @@ _FILE = click.Path(path_type=Path)
     "  [env: JUMAR_JOB_STORE; default: a file in --data-dir]",
 )
 @click.option(
+    "--otlp",
+    metavar="URL",
+    help="Send traces to this OpenTelemetry collector (OTLP over HTTP)."
+    "  [env: OTEL_EXPORTER_OTLP_ENDPOINT]",
+)
+@click.option(
     "--keep",
     type=_SECONDS,
     default=86_400.0,
@@ -177,7 +183,7 @@ def command(
     api_key_file: Path | None, no_auth: bool, model_aliases: Path | None, max_request_bytes: int,
     allow_roots: tuple[Path, ...], data_dir: str | None, keep: float, grace: float,
     upstreams: tuple[str, ...], upstream_file: Path | None, speech_url: str | None,
-    job_store: str | None, log_level: str, heal: str, page: bool, **how: Any,
+    job_store: str | None, otlp: str | None, log_level: str, heal: str, page: bool, **how: Any,
 ) -> None:  # fmt: skip
     """Serve MODELs over HTTP; without any, every model, each loaded when it is asked for.
 
@@ -206,7 +212,7 @@ def command(
     there = read_upstreams(upstreams, upstream_file, speech_url)
     settings = Settings(
         data, keys, aliases, max_request_bytes, allow_roots, keep, there,
-        only_here=uds is None and keys is None and not no_auth, page=page,
+        only_here=uds is None and keys is None and not no_auth, page=page, otlp=otlp,
     )  # fmt: skip
     limits, service = _engine(len(models), **how)
     with Zygote(_preloaded(names)) as zygote:

@@ -46,7 +46,7 @@ def application(desk: Desk) -> Starlette:
         routes=routes(page=desk.settings.page),
         lifespan=life,
         middleware=[
-            Middleware(Trail, seen=desk.metrics.seen),
+            Middleware(Trail, seen=desk.metrics.seen, tracing=desk.tracing),
             Middleware(Visitors, only_here=desk.settings.only_here),
             Middleware(Door, keys=desk.settings.keys, page=desk.settings.page),
             Middleware(Bounds, limit=desk.settings.max_request_bytes),

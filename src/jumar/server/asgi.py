@@ -18,6 +18,7 @@ from starlette.websockets import WebSocket
 from jumar.contracts.errors import JumarError, NotPermitted, RequestTooLarge, Unauthenticated
 from jumar.server.page.shell import OPEN
 from jumar.server.settings import LOOPBACK, Keys
+from jumar.server.tracing import TRACEPARENT, Span, Tracing
 from jumar.server.wire import refusal
 
 access = logging.getLogger("jumar.access")
@@ -25,6 +26,8 @@ access = logging.getLogger("jumar.access")
 REQUEST_ID = "x-request-id"
 OPEN_TO_ALL = frozenset({"/health", "/health/live", "/healthz", "/readyz"})
 """Probes have no key, and learn nothing but whether the server is well."""
+UNTRACED = OPEN_TO_ALL | {"/metrics"}
+"""What comes every few seconds, and says nothing of any request."""
 
 _ID = re.compile(r"[\w.:/+=-]{1,128}")
 
@@ -35,25 +38,32 @@ Seen = Callable[[str, str, int, float], None]
 class Trail:
     """Names each request (the caller's `X-Request-ID` or a new one), and logs how it ended."""
 
-    def __init__(self, app: ASGIApp, seen: Seen) -> None:
+    def __init__(self, app: ASGIApp, seen: Seen, tracing: Tracing) -> None:
         self._app = app
         self._seen = seen
+        self._tracing = tracing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass it on."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get(REQUEST_ID, "")
+        headers = Headers(scope=scope)
+        given = headers.get(REQUEST_ID, "")
         name = given if _ID.fullmatch(given) else f"req_{uuid4().hex}"
         scope.setdefault("state", {})["request_id"] = name
         begun, status = time.perf_counter(), 500
+        tracing = Tracing() if scope["path"] in UNTRACED else self._tracing
+        span = tracing.asked(name, scope.get("method", "WEBSOCKET"), headers)
 
         async def named(message: Message) -> None:
             nonlocal status
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 status = message["status"]
-                MutableHeaders(scope=message)[REQUEST_ID] = name
+                given_back = MutableHeaders(scope=message)
+                given_back[REQUEST_ID] = name
+                if span.traceparent is not None:
+                    given_back[TRACEPARENT] = span.traceparent
             elif message["type"] == "websocket.accept":
                 status = 101
             await send(message)
@@ -62,6 +72,7 @@ class Trail:
             await self._app(scope, receive, named)
         finally:
             self._tell(scope, name, status, time.perf_counter() - begun)
+            _ended(span, scope, status)
 
     def _tell(self, scope: Scope, name: str, status: int, seconds: float) -> None:
         route = scope["state"].get("route", "other")
@@ -160,6 +171,17 @@ class Bounds:
             return message
 
         await self._app(scope, counted, send)
+
+
+def _ended(span: Span, scope: Scope, status: int) -> None:
+    told = scope["state"].get("told", {})
+    route, method = scope["state"].get("route", "other"), scope.get("method", "WEBSOCKET")
+    span.end(
+        f"{method} {route}",
+        f"HTTP {status}" if status >= 500 else None,
+        **{"http.route": route, "http.response.status_code": status, "url.path": scope["path"]},
+        **{f"jumar.{key}": value for key, value in told.items()},
+    )
 
 
 def _name(host: str) -> str | None:

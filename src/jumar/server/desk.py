@@ -22,6 +22,7 @@ from jumar.server.machine import Machine
 from jumar.server.metrics import Metrics
 from jumar.server.settings import Settings
 from jumar.server.shelf import Shelf
+from jumar.server.tracing import opened
 
 SWEEP_S = 60.0
 """Between two looks for what is too old to be kept, in seconds."""
@@ -41,6 +42,7 @@ class Desk:
         self.jobs = Jobs(store, visit=self.visit, ask=self.ask)
         self.machine = Machine()
         self.metrics = Metrics(house, self.jobs, self.machine)
+        self.tracing = opened(settings.otlp)
         self.named: list[str] = []
         self._stopping = threading.Event()
 
@@ -122,7 +124,7 @@ class Desk:
             self._over(inputs)
             if not done.cancelled() and done.exception() is None:
                 self._kept(done.result())
-                self.metrics.ran(done.result())
+                self._ran(done.result())
 
         asked.add_done_callback(answered)  # the first: whoever waits for the future comes later
         return asked
@@ -165,10 +167,22 @@ class Desk:
         self.house.close(grace)
         self.jobs.close()
         self.jobs.store.close()
+        self.tracing.close()
 
     def _over(self, inputs: dict[str, Any]) -> None:
         if not self.stopping:  # a job that waits for the next start needs its uploads
             self.inbox.discard(inputs)
+
+    def _ran(self, result: GenerateResult) -> None:
+        report = result.metadata
+        self.metrics.ran(result)
+        states = [
+            state
+            for served in self.house.models()
+            if served.loaded.manifest.id == report.model
+            for state in served.states.each()
+        ]
+        self.tracing.ran(report, min((one.since for one in states if one.answers), default=0.0))
 
     def _kept(self, result: GenerateResult) -> None:
         """Put the artifacts on the shelf; a run whose artifacts nobody can fetch has failed."""

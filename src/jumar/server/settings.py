@@ -60,6 +60,7 @@ class Settings:
     only_here: Answer only where this machine is asked for by its own name: whoever listens on
         loopback without keys must not serve a page that leads its visitor's browser there.
     page: Whether there is a page at `/`.
+    otlp: Where traces are sent; None: where OpenTelemetry's variables say, else nowhere.
     """
 
     data: Path
@@ -71,6 +72,7 @@ class Settings:
     upstreams: Upstreams = field(default_factory=Upstreams)
     only_here: bool = False
     page: bool = True
+    otlp: str | None = None
 
 
 def read_aliases(file: Path) -> dict[str, str]:

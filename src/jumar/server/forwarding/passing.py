@@ -27,6 +27,7 @@ from jumar.runtime.families.remote.refusals import message_of, refusal
 from jumar.runtime.families.remote.service import Service
 from jumar.server.forwarding.surfaces import Fields, Surface
 from jumar.server.forwarding.upstreams import SPEECH, Upstream, Upstreams
+from jumar.server.tracing import TRACEPARENT, Span
 from jumar.server.wire import json_of
 
 log = logging.getLogger(__name__)
@@ -79,8 +80,11 @@ def forwarded(surface: Surface, local: Handler) -> Handler:
             return await local(request)
         _own_data_only(fields, surface)
         request.state.told = {"model": name, "upstream": upstream.service.url}
-        return Passing(request, forwarder.client(upstream.service), surface, fields,
-                       await _body(request, fields, name, upstream))  # fmt: skip
+        span = request.app.state.desk.tracing.upstream(
+            request.state.request_id, request.headers, upstream.service.url
+        )
+        body = await _body(request, fields, name, upstream, span)
+        return Passing(request, forwarder.client(upstream.service), surface, fields, body, span)
 
     return handler
 
@@ -111,9 +115,11 @@ class Passing(Response):
     """
 
     def __init__(
-        self, request: Request, client: Client, surface: Surface, fields: Fields, body: Raw
-    ) -> None:
+        self, request: Request, client: Client, surface: Surface, fields: Fields, body: Raw,
+        span: Span,
+    ) -> None:  # fmt: skip
         super().__init__()
+        self._span = span
         self._request = request
         self._client = client
         self._surface = surface
@@ -138,6 +144,7 @@ class Passing(Response):
             await asyncio.gather(passing, gone, return_exceptions=True)
 
     async def _pass_on(self, send: Send) -> None:
+        failed: str | None = "the caller has gone"
         try:
             async with self._client.stream(
                 self._surface.route, self._body, self._expected
@@ -146,7 +153,9 @@ class Passing(Response):
                 async for chunk in answer:
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
+            failed = None
         except JumarError as error:
+            failed = error.message
             error.hint = None  # it speaks to whoever wrote the address down
             if not self._begun:
                 raise
@@ -155,6 +164,8 @@ class Passing(Response):
                 last = f"data: {json.dumps(error.envelope())}\n\n".encode()
                 await send({"type": "http.response.body", "body": last, "more_body": True})
             self._request.state.told["broke_off"] = True
+        finally:
+            self._span.end(f"upstream {self._surface.route}", failed)
 
     async def _begin(self, answer: Answer, send: Send) -> None:
         headers = [
@@ -186,9 +197,11 @@ async def _fields(request: Request) -> Fields:
     return {name: value for name, value in form.items() if isinstance(value, str)}
 
 
-async def _body(request: Request, fields: Fields, name: str, upstream: Upstream) -> Raw:
+async def _body(request: Request, fields: Fields, name: str, upstream: Upstream, span: Span) -> Raw:
     """The body as it came; the model's name alone is put right where it is another there."""
     headers = {"X-Request-ID": request.state.request_id}
+    if span.traceparent is not None:
+        headers[TRACEPARENT] = span.traceparent
     kind = request.headers.get("content-type", "application/json")
     there = upstream.model or (None if name == SPEECH else name)
     if there == fields.get("model"):
