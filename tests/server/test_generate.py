@@ -229,3 +229,29 @@ def test_the_report_on_the_servers_disk_is_the_callers(server: Running) -> None:
     )
     for field in ("trace_id", "parity", "queue_wait_ms", "enqueued_at_ms", "run_id", "timings"):
         assert stored[field] == told[field]
+
+
+def test_several_files_of_one_name_are_a_list_and_none_is_dropped(server: Running) -> None:
+    body = json.dumps({"model": "qwen-image-edit-plus", "inputs": {"prompt": "a"}, "task": "edit"})
+    files = [("image", ("a.png", b"one")), ("image[]", ("b.png", b"two"))] * 2
+    refused = server.client.post("/v1/generate", data={"request": body}, files=files)
+    assert "4 files, more than 3" in error(refused)["message"]
+    assert list((server.desk.settings.data / "uploads").iterdir()) == []
+
+
+def test_a_form_with_another_field_is_refused(server: Running) -> None:
+    body = json.dumps({"model": "toy", "inputs": {"prompt": "a"}})
+    refused = server.client.post(
+        "/v1/generate", data={"request": body, "prompt": "b"}, files={"x": b""}
+    )
+    assert (refused.status_code, error(refused)["param"]) == (400, "prompt")
+
+
+def test_a_request_refused_for_its_last_file_leaves_none_of_the_others(server: Running) -> None:
+    first = "data:image/png;base64," + base64.b64encode(b"a").decode()
+    inputs = {"prompt": "a", "image": [first, "data:image/png;base64,!"]}
+    refused = server.client.post(
+        "/v1/generate", json={"model": "qwen-image-edit-plus", "inputs": inputs}
+    )
+    assert error(refused)["param"] == "inputs.image.1"
+    assert list((server.desk.settings.data / "uploads").iterdir()) == []

@@ -97,6 +97,34 @@ def test_the_first_page_follows_jobs_without_being_loaded_again(tab: Tab, server
     assert tab.run("location.hash") == f"#/jobs/{name}"
 
 
+WHAT_IS_SENT = """
+    window.fetch = async (path, {body}) => {
+        window.sent = [...body].map(([name, value]) => [name, value.name ?? JSON.parse(value)]);
+        return new Response('{"error": {"code": "overloaded"}}', {status: 429});
+    }
+"""
+
+
+def test_a_picture_can_be_given_and_is_seen_before_it_is_sent(
+    tab: Tab, server: Running, tmp_path: Path
+) -> None:
+    picture(tmp_path / "mine.png", side=32)
+    opened(tab, server, "#/models/sdxl-digits?task=image2image", "#try[data-task='image2image']")
+    tab.fill("inputs.prompt", "a green two")
+    tab.choose_file("inputs.image", tmp_path / "mine.png")
+    assert tab.until("document.querySelector('img.preview').naturalWidth") == 32
+    tab.run(WHAT_IS_SENT)
+    tab.click("#try button.main")
+    request, image = tab.until("window.sent")
+    assert image == ["image", "mine.png"]
+    assert request[0] == "request"
+    assert request[1] == {
+        "model": "sdxl-digits", "task": "image2image", "inputs": {"prompt": "a green two"},
+        "config": {}, "async_run": True,
+    }  # fmt: skip
+    assert "-F image=@'mine.png'" in tab.run("document.querySelector('#command pre').textContent")
+
+
 # ---- errors --------------------------------------------------------------------------------------
 
 
@@ -293,20 +321,6 @@ def test_what_a_painter_draws_can_be_seen_in_the_page(tab: Tab, studio: Running)
     tried(tab, studio, "sdxl-digits", inputs__prompt="a red seven", config__seed="7")
     assert tab.until(f"{RESULT}.querySelector('figure img').naturalWidth") == 32
     assert "denoise_loop" in tab.text()
-
-
-@pytest.mark.models
-def test_a_picture_can_be_given_and_is_seen_before_it_is_sent(
-    tab: Tab, studio: Running, tmp_path: Path
-) -> None:
-    picture(tmp_path / "mine.png", side=32)
-    opened(tab, studio, "#/models/sdxl-digits?task=image2image", "#try[data-task='image2image']")
-    tab.fill("inputs.prompt", "a green two")
-    tab.choose_file("inputs.image", tmp_path / "mine.png")
-    assert tab.until("document.querySelector('img.preview').naturalWidth") == 32
-    tab.click("#try button.main")
-    assert tab.until(f"{RESULT}.querySelector('figure img').naturalWidth") == 32
-    assert "-F image=@'mine.png'" in tab.run("document.querySelector('#command pre').textContent")
 
 
 @pytest.mark.models

@@ -11,7 +11,7 @@ import mimetypes
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from jumar.catalog.manifest import Param, TaskSpec
@@ -63,6 +63,13 @@ class Inbox:
         return re.sub(re.escape(f"{self._folder}/") + r"[0-9a-f]{32}", "upload", text)
 
 
+class _Sent(NamedTuple):
+    """A file that stood in the request itself."""
+
+    data: bytes
+    suffix: str
+
+
 class Screen:
     """Refuses what is the operator's, and turns callers' data into files."""
 
@@ -84,11 +91,17 @@ class Screen:
                 )
         for place, adapter in enumerate(request.adapters or ()):
             self._allowed(adapter.path, f"adapters.{place}.path")
-        inputs = {
+        read = {
             key: self._read(spec.inputs.get(key), value, f"inputs.{key}")
             for key, value in request.inputs.items()
         }
+        inputs = {key: self._kept(value) for key, value in read.items()}  # all of it was right
         return request.model_copy(update={"inputs": inputs})
+
+    def _kept(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._kept(one) for one in value]
+        return self._inbox.put(*value) if isinstance(value, _Sent) else value
 
     def _read(self, param: Param | None, value: Any, where: str) -> Any:
         if param is None or param.type not in _FILES:
@@ -109,7 +122,7 @@ class Screen:
             data = base64.b64decode(found["data"], validate=True)
         except binascii.Error as error:
             raise InvalidInput(f"{where} is no base64 data: {error}.", param=where) from error
-        return self._inbox.put(data, mimetypes.guess_extension(found["mime"] or "") or "")
+        return _Sent(data, mimetypes.guess_extension(found["mime"] or "") or "")
 
     def _allowed(self, value: str, where: str) -> str:
         """A path under an allowed folder, links followed. Nothing is said of any other."""

@@ -43,15 +43,17 @@ async def json_of(request: Request) -> dict[str, Any]:
         InvalidRequest: it is none.
         RequestTooLarge: it is over the limit (`asgi.Bounds`).
     """
-    raw = await request.body()
+    return object_of(await request.body(), "The body", hint="Content-Type: application/json")
+
+
+def object_of(text: str | bytes, what: str, *, hint: str | None = None) -> dict[str, Any]:
+    """A text as a JSON object; raises InvalidRequest."""
     try:
-        payload = json.loads(raw, parse_constant=_no_constant)
+        payload = json.loads(text, parse_constant=_no_constant)
     except (ValueError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest(
-            f"The body is no JSON: {error}.", hint="Content-Type: application/json"
-        ) from error
+        raise InvalidRequest(f"{what} is no JSON: {error}.", hint=hint) from error
     if not isinstance(payload, dict):
-        raise InvalidRequest(f"The body is a JSON {type(payload).__name__}, not an object.")
+        raise InvalidRequest(f"{what} is a JSON {type(payload).__name__}, not an object.")
     return payload
 
 

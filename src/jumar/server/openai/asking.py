@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -14,20 +12,14 @@ from starlette.requests import Request
 
 from jumar import catalog
 from jumar.catalog.manifest import Manifest, TaskSpec
-from jumar.contracts.errors import (
-    Cancelled,
-    InvalidValue,
-    JumarError,
-    UnknownKey,
-    did_you_mean,
-    with_code,
-)
+from jumar.contracts.errors import InvalidValue, JumarError, UnknownKey, did_you_mean
 from jumar.contracts.requests import GenerateRequest
 from jumar.contracts.results import GenerateResult
 from jumar.runtime.run import Listener
+from jumar.server import runs
 from jumar.server.contracts import GenerateBody
 from jumar.server.desk import Desk
-from jumar.server.wire import answered, checked
+from jumar.server.wire import checked
 
 B = TypeVar("B", bound=BaseModel)
 
@@ -120,30 +112,15 @@ async def result_of(
         JumarError: it was refused, or has failed.
     """
     desk: Desk = request.app.state.desk
-    told = {"model": one.manifest.id, "task": one.task}
-    request.state.told = told
     body = GenerateBody(model=one.manifest.id, task=one.task, inputs=one.inputs, config=one.config)
-    cancel = threading.Event()
-
-    def begun() -> Future[GenerateResult]:
-        try:
-            admitted = desk.request(body, request.state.request_id)
-        except JumarError:
-            desk.inbox.discard(one.inputs)
-            raise
-        visit = desk.visit(admitted, listener, cancel)
-        visit.run.known["trace_id"] = request.state.request_id
-        return desk.ask(visit)
-
-    future = await run_in_threadpool(begun)
     try:
-        result = await answered(request, future, cancel.set)
-    except Cancelled:
-        request.state.told = {**told, "gone": True}
+        admitted = await run_in_threadpool(desk.request, body, request.state.request_id)
+    except JumarError:
+        await run_in_threadpool(desk.inbox.discard, one.inputs)
         raise
-    detail = result.metadata.error_detail
-    if detail is not None:
-        raise (with_code(detail.code) or JumarError)(detail.message, hint=detail.hint)
+    result = await runs.result_of(request, admitted, listener)
+    if error := runs.error_of(result):
+        raise error
     return result
 
 

@@ -13,9 +13,9 @@ from starlette.responses import JSONResponse, Response
 
 from jumar.contracts.errors import InvalidInput
 from jumar.contracts.results import Artifact, GenerateResult
+from jumar.server.forms import form_of, needed
 from jumar.server.openai.asking import Asked, asked, headers_of, result_of
 from jumar.server.openai.bodies import EditBody, ImageBody, ImageFields
-from jumar.server.openai.forms import form_of, needed
 from jumar.server.wire import json_of
 
 

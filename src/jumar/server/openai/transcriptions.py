@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 
 from jumar.contracts.results import Artifact
+from jumar.server.forms import form_of, needed
 from jumar.server.openai.asking import Asked, asked, headers_of, result_of
 from jumar.server.openai.bodies import TranscriptionBody
-from jumar.server.openai.forms import form_of, needed
 
 _AS_JSON = ("json", "verbose_json")
 

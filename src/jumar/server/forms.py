@@ -1,4 +1,4 @@
-"""A form of OpenAI's: its fields, and its files in the inbox."""
+"""A form: its fields, and its files in the inbox."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _FILES, _FIELDS = 16, 64
 
 @asynccontextmanager
 async def form_of(
-    request: Request, files: Mapping[str, str], lists: Collection[str] = ()
+    request: Request, files: Mapping[str, str] | None = None, lists: Collection[str] = ()
 ) -> AsyncIterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Fields and inputs of a form; `files` maps its files to inputs.
+    """Fields and inputs of a form; `files` maps its files to inputs. Without it, each file is the
+    input of its name, and several of one name are a list.
 
     Names may end in `[]`. A field among `lists` is a list, an input there a list where there are
     several; any other stands once. Where the block fails, the uploads are gone.
@@ -40,12 +41,13 @@ async def form_of(
                 name = name.removesuffix("[]")
                 if not isinstance(value, UploadFile):
                     fields[name].append(value)
-                elif name in files:
-                    suffix = Path(value.filename or "").suffix
-                    uploads[files[name]].append(desk.inbox.put(await value.read(), suffix))
+                elif files is None or name in files:
+                    put = desk.inbox.put(await value.read(), Path(value.filename or "").suffix)
+                    uploads[name if files is None else files[name]].append(put)
                 else:
                     raise InvalidRequest(f"There is no file {name[:100]!r}.", param=name[:100])
-        several = {name for name, found in uploads.items() if name in lists and len(found) > 1}
+        many = uploads if files is None else lists
+        several = {name for name, found in uploads.items() if name in many and len(found) > 1}
         yield (
             {name: _one(name, found, name in lists) for name, found in fields.items()},
             {name: _one(name, found, name in several) for name, found in uploads.items()},
