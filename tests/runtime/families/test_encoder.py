@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -183,11 +185,19 @@ def test_a_step_that_jumar_lacks_is_refused(tmp_path: Path) -> None:
         Recipe.read(folder)
 
 
-@given(st.lists(st.integers(1, 500), max_size=60), st.integers(1, 16), st.integers(100, 2000))
+LENGTHS = st.lists(st.integers(1, 500), max_size=60)
+
+
+def cost(groups: list[list[int]], lengths: list[int], forward: int) -> int:
+    """Tokens with padding, and the forwards."""
+    return sum(forward + len(group) * max(lengths[at] for at in group) for group in groups)
+
+
+@given(LENGTHS, st.integers(1, 16), st.integers(100, 2000), st.integers(0, 500))
 def test_every_text_is_in_one_batch_and_none_is_too_big(
-    lengths: list[int], most_texts: int, most_tokens: int
+    lengths: list[int], most_texts: int, most_tokens: int, forward: int
 ) -> None:
-    groups = list(batches(lengths, most_texts, most_tokens))
+    groups = list(batches(lengths, most_texts, most_tokens, forward))
     assert sorted(place for group in groups for place in group) == [*range(len(lengths))]
     for group in groups:
         padded = len(group) * max(lengths[place] for place in group)
@@ -195,12 +205,30 @@ def test_every_text_is_in_one_batch_and_none_is_too_big(
         assert padded <= most_tokens or len(group) == 1
 
 
-def test_sorting_by_length_wastes_little_padding() -> None:
-    lengths = [5, 200] * 32
-    padded = sum(
-        len(group) * max(lengths[at] for at in group) for group in batches(lengths, 32, 16_384)
+def divisions(places: tuple[int, ...]) -> Iterator[list[list[int]]]:
+    """Every way to put places into groups."""
+    if not places:
+        yield []
+        return
+    first, *rest = places
+    for with_first in (c for n in range(len(rest) + 1) for c in combinations(rest, n)):
+        others = tuple(place for place in rest if place not in with_first)
+        for more in divisions(others):
+            yield [[first, *with_first], *more]
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=6), st.integers(0, 300))
+def test_no_other_division_costs_less(lengths: list[int], forward: int) -> None:
+    found = cost(list(batches(lengths, 99, 10**6, forward)), lengths, forward)
+    assert found == min(
+        cost(groups, lengths, forward) for groups in divisions(tuple(range(len(lengths))))
     )
-    assert padded == sum(lengths)
+
+
+def test_texts_of_two_lengths_are_computed_apart_unless_a_forward_is_dearer_than_padding() -> None:
+    lengths = [5, 200] * 16
+    assert [len(group) for group in batches(lengths, 32, 16_384, 40)] == [16, 16]
+    assert [len(group) for group in batches(lengths, 32, 16_384, 10_000)] == [32]
 
 
 @pytest.mark.models

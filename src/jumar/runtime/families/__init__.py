@@ -32,13 +32,19 @@ def family_of(manifest: Manifest) -> Family:
         DependencyMissing: a package that the family needs is not installed.
     """
     family = _families(manifest.family)
-    missing = [module for module in family.requires if find_spec(module) is None]
+    missing = [module for module in family.requires if not _is_installed(module)]
     if missing:
         raise DependencyMissing(
             f"{manifest.id} needs {', '.join(missing)}.",
             hint="Install it with: pip install 'jumar[runtime]'",
         )
     return family
+
+
+@cache
+def _is_installed(module: str) -> bool:
+    """Looked up once: it reads folders, and every request asks."""
+    return find_spec(module) is not None
 
 
 @cache

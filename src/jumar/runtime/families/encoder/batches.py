@@ -5,22 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 
-def batches(lengths: Sequence[int], most_texts: int, most_tokens: int) -> Iterator[list[int]]:
-    """Places of the texts, longest first, in groups that waste little padding.
+def batches(
+    lengths: Sequence[int], most_texts: int, most_tokens: int, forward: int
+) -> Iterator[list[int]]:
+    """Places of the texts, longest first, in the groups that cost least.
 
-    A group has at most `most_texts` texts, and at most `most_tokens` tokens when each is padded to
-    the longest; a text longer than that stands alone. The longest go first, so that memory that
-    is too small is found out at once.
+    A group costs `forward`, what a forward takes beside its tokens, counted in tokens, and each of
+    its texts as many tokens as the longest has: it is padded to that. A group has at most
+    `most_texts` texts and costs at most `most_tokens` tokens; a text longer than that stands
+    alone. The longest go first, so that memory that is too small is found out at once.
+
+    Neighbours by length belong together, so the cheapest division of the sorted texts is that of
+    the first group and the cheapest division of what is left (dynamic programming, from the end).
     """
-    group: list[int] = []
-    longest = 0
-    for place in sorted(range(len(lengths)), key=lambda at: -lengths[at]):
-        full = len(group) == most_texts or longest * (len(group) + 1) > most_tokens
-        if group and full:
-            yield group
-            group = []
-        if not group:
-            longest = lengths[place]
-        group.append(place)
-    if group:
-        yield group
+    order = sorted(range(len(lengths)), key=lambda at: -lengths[at])
+    costs, counts = [0] * (len(order) + 1), [0] * len(order)
+    for start in range(len(order) - 1, -1, -1):
+        longest = lengths[order[start]]
+        most = max(1, min(most_texts, most_tokens // max(1, longest), len(order) - start))
+        costs[start], less = min(
+            (forward + longest * count + costs[start + count], -count)
+            for count in range(1, most + 1)
+        )
+        counts[start] = -less
+    start = 0
+    while start < len(order):
+        yield order[start : start + counts[start]]
+        start += counts[start]

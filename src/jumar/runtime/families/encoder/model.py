@@ -21,7 +21,14 @@ MOST_TEXTS = 32
 """Texts of a batch, where nobody says."""
 
 MOST_TOKENS = 16_384
-"""Tokens of a batch with its padding: what keeps the memory of long texts within bounds."""
+"""Tokens of a batch with its padding, where nobody says: keeps memory within bounds."""
+
+FORWARD = {"cpu": 40}
+"""What one forward takes beside its tokens, in tokens. Measured for all-minilm-l6-v2 on a CPU:
+14 ms, and 0.34 ms a token."""
+
+FORWARD_ELSEWHERE = 2_048
+"""The same on an accelerator, where kernels wait for their launches."""
 
 
 class EncoderModel:
@@ -47,6 +54,7 @@ class EncoderModel:
         self.longest = _longest(self._recipe, tokenizer, self._model)
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self.longest)
+        self._forward = FORWARD.get(plan.placement.device.kind, FORWARD_ELSEWHERE)
 
     def generate(self, run: Run) -> list[Draft]:
         """The vectors of `texts` as one NumPy file, float32 [n, dimensions].
@@ -85,7 +93,7 @@ class EncoderModel:
         with run.stage("encode"):
             rows: dict[int, np.ndarray] = {}
             lengths = [len(each) for each in tokens]
-            for group in batches(lengths, run.config["batch_size"] or MOST_TEXTS, MOST_TOKENS):
+            for group in batches(lengths, *self._bounds(run.config), self._forward):
                 vectors = self._vectors([tokens[place] for place in group], run)
                 rows.update(zip(group, vectors, strict=True))
                 run.step(len(rows), len(tokens))
@@ -100,7 +108,7 @@ class EncoderModel:
 
     def _tokens(self, texts: Sequence[str], run: Run) -> list[list[int]]:
         """The ids of each text. What is cut off at the model's longest is said, not refused."""
-        found = self._tokenizer.encode_batch([self._recipe.written(text) for text in texts])
+        found = self._tokenizer.encode_batch_fast([self._recipe.written(text) for text in texts])
         lost = {
             place: sum(len(rest.ids) - self._added for rest in each.overflowing)
             for place, each in enumerate(found)
@@ -119,6 +127,11 @@ class EncoderModel:
             )
         return ids
 
+    @staticmethod
+    def _bounds(config: dict[str, Any]) -> tuple[int, int]:
+        """Texts and tokens of a batch."""
+        return config["batch_size"] or MOST_TEXTS, config["batch_tokens"] or MOST_TOKENS
+
     @property
     def _added(self) -> int:
         """Special tokens around each text."""
@@ -129,14 +142,7 @@ class EncoderModel:
         """float32 [n, dimensions] of one batch."""
         import torch
 
-        width = max(map(len, tokens))
-        ids = torch.full((len(tokens), width), self._padding)
-        mask = torch.zeros_like(ids)
-        for row, each in enumerate(tokens):
-            ids[row, : len(each)] = torch.tensor(each)
-            mask[row, : len(each)] = 1
-        device = self._model.device
-        ids, mask = ids.to(device), mask.to(device)
+        ids, mask = (part.to(self._model.device) for part in padded(tokens, self._padding))
         with torch.inference_mode():
             states = self._model(input_ids=ids, attention_mask=mask).last_hidden_state
             vectors = self._sized(self._recipe.pool(states, mask), run.config)
@@ -160,6 +166,16 @@ class EncoderModel:
         if self._recipe.normalize if normalize is None else normalize:
             vectors = torch.nn.functional.normalize(vectors, dim=-1)
         return vectors
+
+
+def padded(tokens: Sequence[Sequence[int]], padding: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids and attention mask of a batch: int64 [n, longest], padded on the right."""
+    import torch
+
+    width = max(map(len, tokens))
+    ids = [[*each, *[padding] * (width - len(each))] for each in tokens]
+    mask = [[1] * len(each) + [0] * (width - len(each)) for each in tokens]
+    return torch.tensor(ids), torch.tensor(mask)
 
 
 def _longest(recipe: Recipe, tokenizer: Any, model: Any) -> int:
