@@ -63,7 +63,7 @@ def shapes() -> str:
     from jumar.server.routes import ROUTES, SOCKETS
 
     rows = [
-        f"| `{row.method} {row.path}` | {row.summary} | {_fields(row.takes)} | {_given(row)} |"
+        f"| `{row.method} {row.path}` | {row.summary} | {_taken(row)} | {_given(row)} |"
         for row in ROUTES
     ]
     rows += [f"| `WS {path}` | Hear a job, and cancel it. |  | events |" for path in SOCKETS]
@@ -81,8 +81,15 @@ def _fields(contract: Any) -> str:
     return f"`{', '.join(name + '?' * (not one.is_required()) for name, one in fields)}`"
 
 
+def _taken(row: Any) -> str:
+    """The fields of the body; of the form where there is no other."""
+    if row.takes is None and row.form is not None:
+        return f"form: {_fields(row.form)}"
+    return _fields(row.takes)
+
+
 def _given(row: Any) -> str:
-    return f"`{row.gives.__name__ if row.gives else row.media}`"
+    return f"`{row.gives.__name__ if row.gives else ', '.join(row.media)}`"
 
 
 def helped(words: str, command: click.Command) -> str:

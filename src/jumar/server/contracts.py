@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, Json
 
 from jumar.contracts.requests import AdapterRef
 
@@ -33,6 +33,17 @@ class GenerateBody(Body):
     async_run: bool = False
     deadline_ms: float | None = Field(default=None, gt=0, le=604_800_000)
     transport: Transport = "path"
+
+
+class GenerateForm(BaseModel):
+    """The same as a form: beside the JSON a file for each input that is one; several of a name are
+    a list.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, bytes]
+
+    request: Json[GenerateBody]
 
 
 class EmbeddingsBody(Body):

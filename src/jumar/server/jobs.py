@@ -31,6 +31,12 @@ QUIET_S = 15.0
 MOST = 1000
 """Jobs in one list."""
 
+QUERY: dict[str, dict[str, Any]] = {
+    "state": {"enum": list(get_args(JobState))},
+    "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": 100},
+}
+"""What narrows a list of jobs, as JSON Schema."""
+
 Told = tuple[str, "int | None", dict[str, Any]]
 """Kind, the event's number, and the data."""
 

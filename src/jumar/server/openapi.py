@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -14,6 +14,7 @@ from jumar import __version__
 if TYPE_CHECKING:
     from jumar.server.routes import Row
 
+_NAMES = re.compile(r"{(\w+)}")
 _REF = "#/components/schemas/{model}"
 _ENVELOPE = {
     "type": "object",
@@ -34,8 +35,13 @@ _ENVELOPE = {
 def document(rows: Iterable[Row]) -> dict[str, Any]:
     """The document, OpenAPI 3.1."""
     rows = list(rows)
-    bodies = {model for row in rows for model in (row.takes, row.gives) if model is not None}
-    ordered = sorted(bodies, key=lambda model: model.__name__)
+    every = {
+        model
+        for row in rows
+        for model in (row.takes, row.gives, row.form, *row.also.values())
+        if model is not None
+    }
+    ordered = sorted(every, key=lambda model: model.__name__)
     modes: list[Any] = [(model, "validation") for model in ordered]
     _, schema = models_json_schema(modes, ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {}
@@ -54,25 +60,35 @@ def document(rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def _operation(row: Row) -> dict[str, Any]:
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in re.findall(r"{(\w+)}", row.path)
-    ]
+    answers = {200: row.gives, **row.also}
     found: dict[str, Any] = {
         "summary": row.summary,
-        "parameters": parameters,
+        "parameters": [
+            *(_parameter(name, "path", {"type": "string"}) for name in _NAMES.findall(row.path)),
+            *(_parameter(name, "query", schema) for name, schema in row.query.items()),
+        ],
         "responses": {
-            "200": {"description": "Done.", "content": {row.media: {"schema": _ref(row.gives)}}},
+            **{str(status): _answer(row.media, model) for status, model in answers.items()},
             "default": {
                 "description": "An error.",
                 "content": {"application/json": {"schema": {"$ref": _REF.format(model="Error")}}},
             },
         },
     }
-    if row.takes is not None:
-        body = {"application/json": {"schema": _ref(row.takes)}}
-        found["requestBody"] = {"required": True, "content": body}
+    bodies = {"application/json": row.takes, "multipart/form-data": row.form}
+    content = {kind: {"schema": _ref(model)} for kind, model in bodies.items() if model}
+    if content:
+        found["requestBody"] = {"required": True, "content": content}
     return found
+
+
+def _parameter(name: str, place: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": place == "path", "schema": dict(schema)}
+
+
+def _answer(media: Iterable[str], model: type[BaseModel] | None) -> dict[str, Any]:
+    content = {kind: {"schema": _ref(model)} if "json" in kind else {} for kind in media}
+    return {"description": "Done.", "content": content}
 
 
 def _ref(model: type[BaseModel] | None) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""The bodies of OpenAI's routes. A `Literal` of one value: nothing else can be honoured."""
+"""The bodies of OpenAI's routes. A `Literal` of one value: nothing else can be honoured.
+
+Beside these fields every key of the model may stand; `asked` refuses what is neither.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,17 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jumar.server.contracts import Body
+
+class JsonBody(BaseModel):
+    """Numbers come as numbers."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
 
 
 class FormBody(BaseModel):
     """Fields of a form come as text, and are read as what they mean."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="allow")
 
 
 class ImageFields(BaseModel):
@@ -30,7 +37,7 @@ class ImageFields(BaseModel):
     user: str | None = None
 
 
-class ImageBody(ImageFields, Body):
+class ImageBody(ImageFields, JsonBody):
     """POST /v1/images/generations."""
 
 
@@ -40,7 +47,14 @@ class EditBody(ImageFields, FormBody):
     stream: Literal["false"] | None = None  # type: ignore[assignment]
 
 
-class VideoBody(Body):
+class EditForm(EditBody):
+    """With its files; `image` may stand several times."""
+
+    image: list[bytes]
+    mask: bytes | None = None
+
+
+class VideoBody(JsonBody):
     """POST /v1/videos/generations; frames, seconds and pictures by the model's own keys."""
 
     model: str
@@ -51,7 +65,7 @@ class VideoBody(Body):
     user: str | None = None
 
 
-class SpeechBody(Body):
+class SpeechBody(JsonBody):
     """POST /v1/audio/speech."""
 
     model: str
@@ -73,3 +87,18 @@ class TranscriptionBody(FormBody):
     temperature: float | None = Field(default=None, ge=0, le=1)
     timestamp_granularities: list[Literal["word", "segment"]] = Field(default_factory=list)
     stream: Literal["false"] | None = None
+
+
+class TranscriptionForm(TranscriptionBody):
+    """With its file."""
+
+    file: bytes
+
+
+class ForwardedBody(BaseModel):
+    """A body for another server's model, which knows what else has to stand in it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: str
+    stream: bool | None = None
