@@ -36,6 +36,8 @@ COMMANDS: dict[str, Row] = {
         "vLLM", "jumar.cli.vllm.serving:serve", "Serve a model with vLLM, and heal it."
     ),
     "vllm golden": Row("vLLM", "jumar.cli.vllm.serving:golden", "Record what it has to say."),
+    "vllm status": Row("vLLM", "jumar.cli.vllm.looking:status", "Say what vLLM runs on, and why."),
+    "vllm patches": Row("vLLM", "jumar.cli.vllm.looking:patches", "List what is changed in vLLM."),
     "operators list": Row(
         "Operators", "jumar.cli.operators.catalogue:list_command", "List operators by name."
     ),

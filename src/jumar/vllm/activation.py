@@ -43,6 +43,8 @@ class Machine:
 
     without_npu: Callable[[], str | None]
     """Why there is no NPU; None where there is one."""
+    npu_class: Callable[[], str]
+    """`npu`, or `npu-emulated`."""
     has_nvidia: Callable[[], bool]
     other_platforms: Callable[[], Sequence[str]]
     """Out-of-tree platforms of others that want to be active here."""
@@ -67,7 +69,7 @@ def decide(environ: Mapping[str, str], machine: Machine) -> Activation:
             f"Another platform wants the NPU: {', '.join(others)}."
             f" VLLM_PLUGINS={PLUGIN} chooses Jumar's.",
         )
-    return Activation("npu", "There is an NPU.")
+    return Activation("npu", f"There is an NPU ({machine.npu_class()}).")
 
 
 def _asked(asked: str, machine: Machine) -> Activation:
@@ -95,7 +97,7 @@ def _asked(asked: str, machine: Machine) -> Activation:
 
 def this_machine() -> Machine:
     """The machine that this process runs on."""
-    return Machine(_without_npu, _has_nvidia, _other_platforms)
+    return Machine(_without_npu, _npu_class, _has_nvidia, _other_platforms)
 
 
 @cache
@@ -116,6 +118,12 @@ def _without_npu() -> str | None:
     from jumar.devices import accelerators
 
     return accelerators()["npu"].unavailable()
+
+
+def _npu_class() -> str:
+    from jumar.devices import accelerators
+
+    return accelerators()["npu"].device_class()
 
 
 def _has_nvidia() -> bool:
