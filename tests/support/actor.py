@@ -47,7 +47,16 @@ MANIFEST: dict[str, Any] = {
             "inputs": {**_PROMPT, "image": {"required": True}},
             "config": {"strength": {"default": 0.5}},
         },
-        "text2video": {"inputs": _PROMPT, "config": {"num_frames": None}},
+        "text2video": {
+            "inputs": _PROMPT,
+            "config": {
+                "width": None,
+                "height": None,
+                "num_frames": {"default": 9, "step": 4},
+                "fps": {"default": 8},
+            },
+        },
+        "image2video": {"inputs": {**_PROMPT, "image": {"required": True}}},
         "audio2text": {
             "inputs": {"audio": {"required": True}},
             "config": {
@@ -154,7 +163,13 @@ def _picture(run: Run) -> Draft:
 
 
 def _video(run: Run) -> Draft:
-    return Draft("video", "video/mp4", ".mp4", _writing(asked(run)))
+    """A prompt `wait PATH`: not before there is a file at the path."""
+    manner, _, path = run.inputs["prompt"].partition(" ")
+    while manner == "wait" and not Path(path).exists():
+        run.step(1, 4)
+        time.sleep(0.01)
+    return Draft("video", "video/mp4", ".mp4", _writing(asked(run)), width=64, height=32,
+                 duration_s=1.125)  # fmt: skip
 
 
 def _text(run: Run) -> Draft:
@@ -179,6 +194,7 @@ _DRAFTS: dict[str, Callable[[Run], Draft]] = {
     "image2image": _picture,
     "inpaint": _picture,
     "text2video": _video,
+    "image2video": _video,
     "audio2text": _text,
 }
 

@@ -17,7 +17,7 @@ from jumar.server import embedding, generating, jobs, machine, status
 from jumar.server.contracts import EmbeddingsBody, GenerateBody, GenerateForm
 from jumar.server.forwarding import surfaces
 from jumar.server.forwarding.passing import elsewhere, forwarded
-from jumar.server.openai import bodies, images, speech, transcriptions, videos
+from jumar.server.openai import bodies, filming, images, speech, transcriptions, videos
 from jumar.server.openapi import document
 from jumar.server.page.routes import PAGE
 
@@ -70,6 +70,14 @@ ROUTES: tuple[Row, ...] = (
     Row("POST", "/v1/images/edits", forwarded(surfaces.EDITS, images.edits),
         "Draw a picture again (OpenAI).", form=bodies.EditForm),
     Row("POST", "/v1/videos/generations", videos.generations, "Make a video.", bodies.VideoBody),
+    Row("POST", "/v1/videos", filming.create, "Ask for a video (OpenAI).",
+        bodies.FilmBody, filming.Video, bodies.FilmForm),
+    Row("GET", "/v1/videos", filming.videos, "List videos (OpenAI).", query=filming.QUERY),
+    Row("GET", "/v1/videos/{video}", filming.retrieve, "Look at a video (OpenAI).",
+        gives=filming.Video),
+    Row("DELETE", "/v1/videos/{video}", filming.delete, "Stop a video, or forget it (OpenAI)."),
+    Row("GET", "/v1/videos/{video}/content", filming.content, "Fetch a video (OpenAI).",
+        media=("video/*",), query={"variant": {"enum": ["video"]}}),
     Row("POST", "/v1/audio/speech", forwarded(surfaces.SPEECH, speech.speech),
         "Speak (OpenAI).", bodies.SpeechBody, media=("audio/*", "text/event-stream")),
     Row("POST", "/v1/audio/transcriptions",

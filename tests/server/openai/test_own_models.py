@@ -148,6 +148,64 @@ def test_a_listener_who_goes_away_stops_the_voice(server: Running, tmp_path: Pat
     assert eventually(lambda: not any(one.pending for one in server.desk.house.models()))
 
 
+def heard(server: Running, body: dict[str, str]) -> list[dict[str, Any]]:
+    """What is told of a speech in events."""
+    events = []
+    body = {"model": "actor", "stream_format": "sse", **body}
+    with server.client.stream("POST", "/v1/audio/speech", json=body) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        for line in answer.iter_lines():
+            if line:
+                events.append(json.loads(line.removeprefix("data: ")))
+    return events
+
+
+def sound_of(events: list[dict[str, Any]]) -> bytes:
+    assert {one["type"] for one in events[:-1]} == {"speech.audio.delta"}
+    return b"".join(base64.b64decode(one["audio"]) for one in events[:-1])
+
+
+def test_speech_comes_as_events(server: Running) -> None:
+    file = heard(server, {"input": "Hello.", "response_format": "wav"})
+    assert (sound_of(file), file[-1]) == (actor.wav(), {"type": "speech.audio.done"})
+    raw_events = heard(server, {"input": "say it", "response_format": "pcm"})
+    assert sound_of(raw_events) == actor.SAMPLES
+    assert len(raw_events) == 3, "two pieces and the end"
+    assert {one["sample_rate"] for one in raw_events[:-1]} == {actor.RATE}
+
+
+def test_openais_client_reads_the_events(client: openai.OpenAI) -> None:
+    with client.audio.speech.with_streaming_response.create(
+        model="actor", voice="default", input="Hello.", response_format="pcm", stream_format="sse"
+    ) as answer:
+        kinds = [json.loads(line[6:])["type"] for line in answer.iter_lines() if line]
+    assert kinds == ["speech.audio.delta", "speech.audio.delta", "speech.audio.done"]
+
+
+def test_an_event_leaves_before_the_next_piece_is_made(server: Running, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    body = {**raw(f"wait {gate}"), "stream_format": "sse"}
+    with server.client.stream("POST", "/v1/audio/speech", json=body) as answer:
+        lines = answer.iter_lines()
+        assert "speech.audio.delta" in next(lines)
+        assert not gate.exists(), "the second piece is not made yet"
+        gate.touch()
+        assert "speech.audio.done" in "".join(lines)
+
+
+def test_speech_that_breaks_off_has_the_error_as_its_last_event(server: Running) -> None:
+    body = {**raw("break"), "stream_format": "sse"}
+    heard = b""
+    with (
+        pytest.raises(httpx.RemoteProtocolError),
+        server.client.stream("POST", "/v1/audio/speech", json=body) as answer,
+    ):
+        for piece in answer.iter_raw():
+            heard += piece
+    last = json.loads(heard.decode().rstrip().rpartition("data: ")[2])
+    assert last["error"]["code"] == "run_failed"
+
+
 @pytest.mark.parametrize("form", ["json", "text", "srt", "vtt", "verbose_json"])
 def test_a_transcript_in_a_format(client: openai.OpenAI, form: Any) -> None:
     answer: Any = client.audio.transcriptions.create(

@@ -23,7 +23,9 @@ class FormBody(BaseModel):
 
 
 class ImageFields(BaseModel):
-    """What generations and edits have in common. `user` is taken and not used."""
+    """What generations and edits have in common. `user` and `safety_identifier` are taken and not
+    used.
+    """
 
     model: str
     prompt: str
@@ -34,6 +36,8 @@ class ImageFields(BaseModel):
     quality: Literal["auto", "standard"] | None = None
     background: Literal["auto", "opaque"] | None = None
     stream: Literal[False] | None = None
+    partial_images: Literal[0] | None = None
+    safety_identifier: str | None = None
     user: str | None = None
 
 
@@ -65,6 +69,22 @@ class VideoBody(JsonBody):
     user: str | None = None
 
 
+class FilmBody(FormBody):
+    """POST /v1/videos, beside the file `input_reference`. `user` is taken and not used."""
+
+    model: str
+    prompt: str | None = None
+    seconds: float | None = Field(default=None, gt=0, le=3600)
+    size: str | None = Field(default=None, pattern=r"^(auto|\d{2,4}x\d{2,4})$")
+    user: str | None = None
+
+
+class FilmForm(FilmBody):
+    """With its file."""
+
+    input_reference: bytes | None = None
+
+
 class SpeechBody(JsonBody):
     """POST /v1/audio/speech."""
 
@@ -74,7 +94,7 @@ class SpeechBody(JsonBody):
     instructions: str | None = None
     response_format: Literal["wav", "flac", "mp3", "opus", "pcm"] | None = None
     speed: float | None = None
-    stream_format: Literal["audio"] | None = None
+    stream_format: Literal["audio", "sse"] | None = None
 
 
 class TranscriptionBody(FormBody):

@@ -1,11 +1,13 @@
-"""Speech that leaves piece by piece, each as soon as it is spoken."""
+"""Speech that leaves piece by piece, each as soon as it is spoken: as sound or as events."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import logging
 import secrets
+from collections.abc import Iterator
 from typing import Any
 
 from starlette.requests import Request
@@ -20,9 +22,25 @@ from jumar.server.openai.bodies import SpeechBody
 log = logging.getLogger(__name__)
 
 RAW = "audio/pcm; rate={rate}; channels=1"
+EVENTS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+PIECE = 1 << 15
+"""Bytes of a finished file in one event."""
 
 Pieces = asyncio.Queue[dict[str, Any] | None]
 """Data of `sound` events in their order; None after the last."""
+
+
+def event(kind: str, **data: Any) -> bytes:
+    """A server-sent event of OpenAI's."""
+    return f"data: {json.dumps({'type': f'speech.audio.{kind}', **data})}\n\n".encode()
+
+
+def told(sound: bytes, rate: int | None) -> Iterator[bytes]:
+    """A finished sound as events. `usage` is left out: nobody counts tokens here."""
+    for start in range(0, len(sound), PIECE):
+        audio = base64.b64encode(sound[start : start + PIECE]).decode()
+        yield event("delta", audio=audio, sample_rate=rate)
+    yield event("done")
 
 
 async def spoken(request: Request, one: Asked[SpeechBody]) -> Response:
@@ -47,16 +65,20 @@ async def spoken(request: Request, one: Asked[SpeechBody]) -> Response:
     if first is None:
         await running
         raise InvalidModelOutput(f"{one.manifest.id} spoke, and told of no piece.")
-    return Speaking(first, pieces, running)
+    kind = Telling if one.body.stream_format == "sse" else Speaking
+    return kind(first, pieces, running)
 
 
 class Speaking(Response):
     """Sound that is still being made. Where it fails, the connection is closed without an end."""
 
+    _last = b""
+
     def __init__(
         self, first: dict[str, Any], pieces: Pieces, running: asyncio.Future[GenerateResult]
     ) -> None:
-        super().__init__(media_type=RAW.format(rate=first["rate"]))
+        media_type, headers = self._kind(first)
+        super().__init__(headers=headers, media_type=media_type)
         del self.headers["content-length"]
         self._first = first
         self._pieces = pieces
@@ -70,7 +92,7 @@ class Speaking(Response):
         while piece is not None:
             if piece["number"] > given:  # else the run was begun again
                 given = piece["number"]
-                data = base64.b64decode(piece["pcm"])
+                data = self._written(piece)
                 await send({"type": "http.response.body", "body": data, "more_body": True})
             piece = await self._pieces.get()
         try:
@@ -79,5 +101,31 @@ class Speaking(Response):
             return
         except JumarError as error:
             log.warning("Speech broke off after %d pieces: %s", given, error)
+            if broken := self._broken(error):
+                await send({"type": "http.response.body", "body": broken, "more_body": True})
             return
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await send({"type": "http.response.body", "body": self._last, "more_body": False})
+
+    def _kind(self, first: dict[str, Any]) -> tuple[str, dict[str, str]]:
+        return RAW.format(rate=first["rate"]), {}
+
+    def _written(self, piece: dict[str, Any]) -> bytes:
+        return base64.b64decode(piece["pcm"])
+
+    def _broken(self, error: JumarError) -> bytes:
+        return b""
+
+
+class Telling(Speaking):
+    """As events, whose last is the error where it fails."""
+
+    _last = event("done")
+
+    def _kind(self, first: dict[str, Any]) -> tuple[str, dict[str, str]]:
+        return "text/event-stream", EVENTS
+
+    def _written(self, piece: dict[str, Any]) -> bytes:
+        return event("delta", audio=piece["pcm"], sample_rate=piece["rate"])
+
+    def _broken(self, error: JumarError) -> bytes:
+        return f"data: {json.dumps(error.envelope())}\n\n".encode()

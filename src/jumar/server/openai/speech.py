@@ -7,13 +7,13 @@ from pathlib import Path
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, Response, StreamingResponse
 
 from jumar.contracts.errors import InvalidModelOutput
 from jumar.contracts.results import Artifact
 from jumar.server.openai.asking import Asked, asked, headers_of, result_of
 from jumar.server.openai.bodies import SpeechBody
-from jumar.server.openai.speaking import RAW, spoken
+from jumar.server.openai.speaking import EVENTS, RAW, spoken, told
 from jumar.server.wire import json_of
 
 _DEFAULT = "mp3"
@@ -21,8 +21,9 @@ _DEFAULT = "mp3"
 
 
 async def speech(request: Request) -> Response:
-    """Sound as a file; `pcm` is 16-bit, mono, little-endian, its rate in the media type, and comes
-    piece by piece where the model tells of its pieces.
+    """Sound as a file, or as OpenAI's events (`stream_format="sse"`); `pcm` is 16-bit, mono,
+    little-endian, its rate in the media type or the event, and comes piece by piece where the model
+    tells of its pieces.
     """
     one = asked(request.app.state.desk, SpeechBody, await json_of(request), ("text2audio",))
     body = one.body
@@ -37,6 +38,13 @@ async def speech(request: Request) -> Response:
         return await spoken(request, one)
     result = await result_of(request, one)
     (sound,) = result.outputs
+    if body.stream_format == "sse":
+        read = _samples if strip else _content
+        content = await run_in_threadpool(read, sound)
+        headers = {**EVENTS, **headers_of(result)}
+        return StreamingResponse(
+            told(content, sound.sample_rate), media_type="text/event-stream", headers=headers
+        )
     if strip:
         samples = await run_in_threadpool(_samples, sound)
         mime = RAW.format(rate=sound.sample_rate)
@@ -56,6 +64,10 @@ def _carry_format(one: Asked[SpeechBody]) -> bool:
     strip = name == "pcm" and "pcm" not in choices
     one.carry("response_format", "response_format", "wav" if strip else name)
     return strip
+
+
+def _content(sound: Artifact) -> bytes:
+    return Path(sound.path).read_bytes()
 
 
 def _samples(sound: Artifact) -> bytes:
