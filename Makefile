@@ -8,7 +8,7 @@ TORCH  ?= torch==2.13.0
 
 GEMS   ?= .venv-gems
 
-.PHONY: demo test fuzz test-torch-npu flag-gems lint bench bench-faults docs clean format
+.PHONY: demo test fuzz fuzz-api test-torch-npu flag-gems lint bench bench-faults docs clean format
 
 demo: $(VENV)/.runtime
 	$(BIN)/python examples/demo.py --out demo-out
@@ -21,6 +21,10 @@ test: $(VENV)/.dev
 # The property tests on examples that nobody drew before.
 fuzz: $(VENV)/.dev
 	JUMAR_FUZZ=1 $(BIN)/python -m pytest -m hypothesis -n auto
+
+# Requests drawn from the OpenAPI document, against a server of real models.
+fuzz-api: $(VENV)/.dev
+	$(BIN)/python tools/fuzz_api.py --max-examples 100
 
 # The emulated torch_npu against the real wheel, on empty stand-in libraries; needs gcc and nm.
 test-torch-npu: $(VENV)/.dev
