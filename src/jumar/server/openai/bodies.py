@@ -49,6 +49,7 @@ class EditBody(ImageFields, FormBody):
     """POST /v1/images/edits, beside the files `image` and `mask`."""
 
     stream: Literal["false"] | None = None  # type: ignore[assignment]
+    partial_images: Literal["0"] | None = None  # type: ignore[assignment]
 
 
 class EditForm(EditBody):
