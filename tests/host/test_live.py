@@ -110,3 +110,16 @@ def test_packages_are_named_as_they_are_looked_for() -> None:
     packages = live.installed_packages()
     assert packages["pytest"][0] == pytest.__version__
     assert all(name == name.lower() and "_" not in name for name in packages)
+
+
+def test_a_package_that_is_installed_meanwhile_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "jumar-surely-absent" not in live.installed_packages()
+    info = tmp_path / "jumar_surely_absent-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: jumar_surely.absent\nVersion: 1.2\n"
+    )
+    assert live.installed_packages()["jumar-surely-absent"] == ["1.2", str(tmp_path)]
