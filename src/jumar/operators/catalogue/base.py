@@ -280,7 +280,8 @@ def merged(parts: Iterable[Catalogue], *, live: bool = False) -> Catalogue:
                     param="catalogue",
                 )
         for name, operator in part.operators.items():
-            operators[name] = _joined(operators.get(name, operator), operator)
+            known = operators.get(name)
+            operators[name] = operator if known is None else _joined(known, operator)
         implementations |= set(part.implementations)
         live = live or part.live
         unused |= part.unused

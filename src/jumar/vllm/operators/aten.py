@@ -26,7 +26,7 @@ def install(here: Process) -> None:
         OperatorUnavailable: nothing is left for an operator, or no call of it on this device
             arrives at what was decided; says which.
     """
-    _in_force.close()
+    end()
     for decision in _decided(here):
         try:
             _in_force.enter_context(installed({decision.override}, device=here.device))
@@ -38,6 +38,11 @@ def install(here: Process) -> None:
                 param="operators",
             ) from refused
         here.overrides.append(decision)
+
+
+def end() -> None:
+    """Take the overrides of this process's engine back."""
+    _in_force.close()
 
 
 def _decided(here: Process) -> Iterator[Decision]:

@@ -192,8 +192,10 @@ def replace(in_tree: type[CustomOp], ours: type[CustomOp]) -> None:
 
 
 def _same_forward(first: type[CustomOp]) -> Iterator[type[CustomOp]]:
-    """The class and those of its subclasses that compute as it does."""
+    """The class and those of vLLM's subclasses that compute as it does."""
     yield first
     for one in first.__subclasses__():
+        if issubclass(one, Holder):
+            continue
         if one.forward_native is first.forward_native and one.forward is first.forward:
             yield from _same_forward(one)
