@@ -24,8 +24,11 @@ if find_spec("vllm"):
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    if not os.environ.get("JUMAR_EMULATE_NPU"):
+    emulated = os.environ.get("JUMAR_EMULATE_NPU")
+    if not emulated:
         os.environ.setdefault("JUMAR_VLLM_DEVICE", "cpu")
+    elif "noise" not in emulated:
+        os.environ["JUMAR_EMULATE_NPU"] += ",noise=off"  # tokens are compared one by one
 
 
 @pytest.fixture(scope="session")

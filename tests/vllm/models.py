@@ -11,6 +11,7 @@ qwen3        norms of queries and keys, grouped heads
 qwen2        biases of queries, keys and values; tied embeddings
 llama        grouped heads, nothing else
 qwen3_moe    eight experts, two for a token
+glm4_moe     experts in groups, scores by a sigmoid with a bias, weights scaled by 2.5, a shared one
 mistral      a sliding window of 24 tokens
 gemma2       soft caps, a sliding window in every other layer
 bloom        ALiBi instead of rotary positions
@@ -132,6 +133,28 @@ def _qwen3_moe(words: PreTrainedTokenizerFast) -> Any:
     return Qwen3MoeForCausalLM(config)
 
 
+def _glm4_moe(words: PreTrainedTokenizerFast) -> Any:
+    from transformers import Glm4MoeConfig, Glm4MoeForCausalLM
+
+    config = Glm4MoeConfig(
+        **_decoder(words),
+        head_dim=32,
+        use_qk_norm=True,
+        n_routed_experts=8,
+        num_experts_per_tok=2,
+        n_group=4,
+        topk_group=2,
+        n_shared_experts=1,
+        moe_intermediate_size=32,
+        first_k_dense_replace=1,
+        norm_topk_prob=True,
+        routed_scaling_factor=2.5,
+    )
+    model = Glm4MoeForCausalLM(config)
+    model.model.layers[1].mlp.gate.e_score_correction_bias.normal_(0, 0.1)
+    return model
+
+
 def _mistral(words: PreTrainedTokenizerFast) -> Any:
     from transformers import MistralConfig, MistralForCausalLM
 
@@ -230,6 +253,7 @@ MODELS: dict[str, Callable[[PreTrainedTokenizerFast], Any]] = {
     "qwen2": _qwen2,
     "llama": _llama,
     "qwen3_moe": _qwen3_moe,
+    "glm4_moe": _glm4_moe,
     "mistral": _mistral,
     "gemma2": _gemma2,
     "bloom": _bloom,
