@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from jumar.contracts.errors import InsufficientMemory
+from jumar.reporting.units import size
 from jumar.vllm.activation import LOGGER
 
-GIB = 1 << 30
 _CLEAR_REFS, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
@@ -64,8 +64,8 @@ class Memory:
         """
         if peak >= self.requested:
             raise InsufficientMemory(
-                f"Weights and activations take {peak / GIB:.2f} GiB; this worker may take"
-                f" {self.requested / GIB:.2f} GiB.",
+                f"Weights and activations take {size(peak)}; this worker may take"
+                f" {size(self.requested)}.",
                 hint="Raise --gpu-memory-utilization, or lower --max-num-batched-tokens.",
             )
         return self.requested - peak
@@ -73,17 +73,15 @@ class Memory:
     def told(self, left: int) -> str:
         """One line for the log."""
         if self.named is not None:
-            return f"{left / GIB:.2f} GiB, as named; nothing was measured"
-        return (
-            f"{left / GIB:.2f} GiB; the measured peak without it is"
-            f" {(self.requested - left) / GIB:.2f} GiB of {self.requested / GIB:.2f} GiB"
-        )
+            return f"{size(left)}, as named; nothing was measured"
+        peak, of = size(self.requested - left), size(self.requested)
+        return f"{size(left)}; without it this worker's measured peak is {peak} of {of}"
 
 
 def _refuse_beyond(free: int, asked: int, sharing: int, flag: str) -> None:
     if asked * sharing > free:
         raise InsufficientMemory(
-            f"{flag} asks for {asked * sharing / GIB:.2f} GiB; {free / GIB:.2f} GiB are free.",
+            f"{flag} asks for {size(asked * sharing)}; {size(free)} are free.",
             hint=f"Lower {flag}, or free the device.",
         )
 
@@ -150,7 +148,7 @@ class EmulatedGauge(CardGauge):
     def free_total(self) -> tuple[int, int]:
         """Of the card, or this card's part of the host where that is less."""
         cards = self._npu.device_count()
-        host = (size // cards for size in HostGauge().free_total())
+        host = (part // cards for part in HostGauge().free_total())
         free, total = map(min, super().free_total(), host)
         return free, total
 

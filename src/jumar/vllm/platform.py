@@ -170,7 +170,7 @@ class CPUPlatform(JumarPlatform):
     @classmethod
     def get_device_name(cls, device_id: int = 0) -> str:
         """The processor."""
-        return _accelerator("cpu").devices()[0].name
+        return str(_accelerator("cpu").devices()[0].name)
 
     @classmethod
     def get_device_uuid(cls, device_id: int = 0) -> str:
@@ -211,7 +211,7 @@ class CPUPlatform(JumarPlatform):
     @classmethod
     def num_compute_units(cls, device_id: int = 0) -> int:
         """Threads that torch computes with."""
-        return torch.get_num_threads()
+        return int(torch.get_num_threads())
 
 
 class NPUPlatform(JumarPlatform):

@@ -17,4 +17,4 @@ class NPURunner(GPUModelRunner):
     """On an NPU."""
 
 
-RUNNERS = {"cpu": CPURunner, "npu": NPURunner}
+RUNNERS: dict[str, type[GPUModelRunner]] = {"cpu": CPURunner, "npu": NPURunner}
