@@ -27,6 +27,7 @@ def main() -> int:
         "errors.md": error_tree(),
         "models.md": models(),
         "server-shapes.md": shapes(),
+        "server-watching.md": metrics(),
     }
     if "--check" not in sys.argv:
         for name, text in pages.items():
@@ -68,9 +69,25 @@ def shapes() -> str:
     ]
     rows += [f"| `WS {path}` | Hear a job, and cancel it. |  | events |" for path in SOCKETS]
     table = "\n".join(["| route | what | body | answer |", "|---|---|---|---|", *rows])
-    page = (DOCS / "server-shapes.md").read_text(encoding="utf-8")
-    begin, end = "<!-- routes -->\n", "<!-- /routes -->\n"
-    return page.partition(begin)[0] + begin + table + "\n" + end + page.partition(end)[2]
+    return _between("server-shapes.md", "routes", table)
+
+
+def metrics() -> str:
+    """The page on watching a server, with the table of metrics between its two marks."""
+    from jumar.server.metrics import METRICS
+
+    rows = [
+        f"| `{name}` | {row.kind} | {', '.join(row.labels)} | {row.what} |"
+        for name, row in METRICS.items()
+    ]
+    table = "\n".join(["| metric | kind | labels | what |", "|---|---|---|---|", *rows])
+    return _between("server-watching.md", "metrics", table)
+
+
+def _between(page: str, mark: str, table: str) -> str:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    begin, end = f"<!-- {mark} -->\n", f"<!-- /{mark} -->\n"
+    return text.partition(begin)[0] + begin + table + "\n" + end + text.partition(end)[2]
 
 
 def _fields(contract: Any) -> str:
