@@ -31,7 +31,7 @@ COMPILER_NEEDS = (
 
 FIRST_WITH_NUMPY_2 = "8.3.RC1"
 
-PLATFORMS = ("vllm-ascend", "vllm-plugin-fl")
+PLATFORMS = ("vllm-ascend", "vllm-plugin-fl", "jumar")
 """Distributions that bring vLLM a platform for NPUs."""
 
 
