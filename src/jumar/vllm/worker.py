@@ -61,6 +61,7 @@ class JumarWorker(Worker):
         """Build the model and load its weights; then say in the log which operators it got."""
         super().load_model(load_dummy_weights=load_dummy_weights)
         operators.settle()
+        self.steps.watch(self.model_runner.model)
 
     def jumar_operators(self) -> dict[str, Any]:
         """What this worker bound (`GET /jumar/operators`)."""

@@ -77,4 +77,4 @@ def told(outcome: Outcome) -> str:
     if isinstance(outcome, Hung | Died):
         said = outcome.output.last_line() if isinstance(outcome, Died) else ""
         return f"{outcome.reason} {said}".strip()
-    return "It ended with exit code 0."
+    return "vLLM ended by itself, as it does when its engine has died."

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jumar.contracts.errors import JumarError
-from jumar.evidence import Evidence, Verdict
+from jumar.evidence import Evidence, Store, Verdict
 from jumar.lab.check.implementations import fingerprint
-from jumar.vllm.healing.program import PRELOAD, USUAL, Asked, engine
-
-NAMED_BY_RECORDER = "recorder"
+from jumar.vllm.healing.program import PRELOAD, USUAL, Asked, engine, judged
 
 
 @dataclass(frozen=True)
@@ -51,25 +49,28 @@ def stopped(case: Case) -> list[Evidence]:
 
 
 def wrong(case: Case) -> list[Evidence]:
-    """Run the requests again under the shadow, and name the operators with wrong numbers.
+    """Run the requests again with each step judged, and name the operators with wrong numbers.
 
     Raises:
         JumarError: the engine could not be run again.
     """
     from jumar.isolate import Zygote
-    from jumar.lab.shadow.watched import judged
 
+    began = time.time()
     with Zygote(PRELOAD) as zygote:
-        found = judged(
-            engine,
-            (tuple(case.flags), tuple(case.asked) or USUAL),
-            case.device,
-            zygote,
-            loading=case.loading_s,
-            silence=case.silence_s,
-        )
-    known = fingerprint(case.device)
-    return [one.evidence(known, time.time()) for one in found.guilty]
+        child = zygote.spawn(judged, tuple(case.flags), tuple(case.asked) or USUAL)
+        with child:
+            child.ready(deadline=case.loading_s).result()
+            outcome = child.call(None, deadline=case.loading_s)
+    if found := told_since(began):
+        return found
+    outcome.result()
+    return []
+
+
+def told_since(began: float) -> list[Evidence]:
+    """Bad evidence that an engine itself wrote: its shadow's."""
+    return [one for one in Store() if one.bad and one.at >= began]
 
 
 def looked_into(case: Case, *, answers_wrong: bool) -> tuple[list[Evidence], str]:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from jumar.evidence import Evidence, Store
 from jumar.vllm.healing.child import Serving, told
 from jumar.vllm.healing.goldens import GOLDEN
-from jumar.vllm.healing.guilt import Case, looked_into
+from jumar.vllm.healing.guilt import Case, looked_into, told_since
 from jumar.vllm.healing.program import Asked
 from jumar.vllm.healing.steps import SHADOW
 
@@ -139,7 +139,7 @@ class Healing:
         why = hung or serving.golden_failed or told(ended)
         await self._becomes("investigating", why)
         log.error("The engine of vLLM failed: %s", why)
-        found = _since(serving.began)
+        found = told_since(serving.began)
         if not found:
             case = Case(
                 self.options.flags,
@@ -192,11 +192,6 @@ class Healing:
                 for one in self.healed
             ],
         }
-
-
-def _since(began: float) -> list[Evidence]:
-    """Bad evidence that the engine itself wrote: its shadow's."""
-    return [one for one in Store() if one.bad and one.at >= began]
 
 
 def _free_port() -> int:

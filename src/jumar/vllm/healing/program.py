@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from jumar.vllm.healing.steps import SHADOW, STATE
+
 PRELOAD = ("torch", "torch._dynamo", "torch.utils.flop_counter", "transformers", "vllm")
 
 LENGTH = 64
@@ -30,11 +32,16 @@ USUAL = (Asked("/v1/completions", {"prompt": "Hello", "max_tokens": 16, "tempera
 """What is asked where nobody asked anything yet."""
 
 
-def engine(flags: Sequence[str], asked: Sequence[Asked]) -> Callable[[], list[Any]]:
-    """Load the model as `vllm serve` with these flags does; what is returned asks it."""
+def engine(
+    flags: Sequence[str], asked: Sequence[Asked], *, shadow: int = 0
+) -> Callable[[], list[Any]]:
+    """Load the model as `vllm serve` with these flags does; what is returned asks it.
+
+    One step in `shadow` is judged, 0 for none.
+    """
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-    for name in ("JUMAR_VLLM_SHADOW", "JUMAR_VLLM_STATE"):
-        os.environ.pop(name, None)
+    os.environ.pop(STATE, None)
+    os.environ[SHADOW] = str(shadow)
     from vllm.engine.arg_utils import EngineArgs
 
     from vllm import LLM
@@ -44,6 +51,12 @@ def engine(flags: Sequence[str], asked: Sequence[Asked]) -> Callable[[], list[An
     llm = LLM(**vars(arguments))
     work = [prepared for one in asked if (prepared := _work(llm, one)) is not None]
     return lambda: [ask() for ask in work]
+
+
+def judged(flags: Sequence[str], asked: Sequence[Asked]) -> Callable[[Any], list[Any]]:
+    """The same with each step judged, for a child that is called."""
+    work = engine(flags, asked, shadow=1)
+    return lambda _: work()
 
 
 def parsed(flags: Sequence[str]) -> Any:

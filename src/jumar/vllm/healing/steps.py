@@ -11,14 +11,16 @@ import os
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jumar.contracts.errors import InvalidValue, ParityFailed
 
 if TYPE_CHECKING:
     from jumar.lab.shadow import Shadow
+    from jumar.lab.shadow.findings import Guilty
+    from jumar.vllm.healing.layers import Layers
 
 SHADOW = "JUMAR_VLLM_SHADOW"
 """One step in so many is judged by the shadow."""
@@ -40,6 +42,14 @@ class Steps:
         self._device, self._every, self._taken = device, every, 0
         self._page = None if state is None else _page(state / f"beats.{rank}")
         self._shadow: Shadow | None = None
+        self._layers: Layers | None = None
+
+    def watch(self, model: Any) -> None:
+        """Judge the layers of this model too, each beside its formula."""
+        if self._every:
+            from jumar.vllm.healing.layers import Layers
+
+            self._layers = Layers(model)
 
     @classmethod
     def from_environment(cls, device: str, rank: int = 0) -> Steps:
@@ -78,18 +88,18 @@ class Steps:
             from jumar.lab.shadow import Shadow
 
             self._shadow = Shadow(self._device)
-        with self._shadow:
+        with self._layers or nullcontext(), self._shadow:
             yield
-        self._tell_guilty(self._shadow)
+        guilty = self._shadow.guilty + (self._layers.guilty if self._layers else [])
+        if guilty:
+            self._tell(guilty)
 
-    def _tell_guilty(self, shadow: Shadow) -> None:
+    def _tell(self, guilty: list[Guilty]) -> None:
         from jumar.evidence import Store
         from jumar.lab.check.implementations import fingerprint
 
-        if not shadow.guilty:
-            return
         known = fingerprint(self._device)
-        evidence = [one.evidence(known, time.time()) for one in shadow.guilty]
+        evidence = [one.evidence(known, time.time()) for one in guilty]
         for one in evidence:
             Store().add(one)
         named = ", ".join(f"{one.subject} {one.verdict} (evidence {one.id})" for one in evidence)
