@@ -29,7 +29,7 @@ def bound(name, dtype="float32", by="torch_npu"):
 
 def test_it_is_available_on_an_npu():
     assert provider("torch_npu").unavailable() is None
-    assert set(provider("torch_npu").layers()) == set(KERNELS)
+    assert set(provider("torch_npu").layers()) == {*KERNELS, "attention_backend"}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
@@ -67,6 +67,12 @@ def test_the_arguments_of_a_kernel_that_adds_stay_as_they_were():
     x, residual = torch.ones(2, 8, device="npu"), torch.ones(2, 8, device="npu")
     bound("rms_norm")(x, torch.ones(8, device="npu"), 1e-6, residual)
     assert torch.equal(x, torch.ones_like(x)) and torch.equal(residual, torch.ones_like(x))
+
+
+def test_attention_for_vllm_is_a_class_path():
+    assert bound("attention_backend")() == "jumar.vllm.attention.ascend.AscendBackend"
+    with pytest.raises(OperatorUnavailable, match="Latent attention"):
+        bound("attention_backend")(use_mla=True)
 
 
 @pytest.mark.parametrize("chip", ["Ascend310P3", "Ascend910A", "Ascend950PR"])

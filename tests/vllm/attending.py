@@ -114,7 +114,12 @@ class Engine:
             "kv_cache_dtype": "auto",
             "logits_soft_cap": f.cap,
         }
-        return self.backend.get_impl_cls()(**given | sinks | self.layer | changed)
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(f.dtype)  # vLLM makes layers under the model's
+        try:
+            return self.backend.get_impl_cls()(**given | sinks | self.layer | changed)
+        finally:
+            torch.set_default_dtype(before)
 
     def normal(self, *shape: int) -> Any:
         drawn = torch.randn(*shape, generator=self.draw)
@@ -155,9 +160,10 @@ class Engine:
         got = self.through(self.changed(common, **changed), asked, *rows, **changed)
         return got[: len(keys)], torch.cat(expected)
 
-    def changed(self, common: Any, slots: int = 0, **_: Any) -> Any:
-        """For negative controls: slots off by so many."""
-        return common.replace(slot_mapping=common.slot_mapping + slots) if slots else common
+    def changed(self, common: Any, slots: int = 0, causal: bool | None = None, **_: Any) -> Any:
+        """For negative controls: slots off by so many, another mask."""
+        causal = common.causal if causal is None else causal
+        return common.replace(slot_mapping=common.slot_mapping + slots, causal=causal)
 
     def common(self, stepped: list[tuple[Sequence, int]], padding: int = 0) -> Any:
         """What vLLM's runner tells a builder of the step."""

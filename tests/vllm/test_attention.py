@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 pytest.importorskip("vllm", reason="vLLM is not installed here")
@@ -11,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.vllm.attending import Engine, Features, close, dense
 from torch.utils._python_dispatch import TorchDispatchMode
+from vllm.v1.attention.backend import AttentionBackend
 
 from jumar.contracts.errors import OperatorUnavailable
+from jumar.vllm.attention.ascend import AscendBackend
 from jumar.vllm.attention.batches import Batch
 from jumar.vllm.attention.metadata import PagedBuilder
 from jumar.vllm.attention.paged import TorchPagedBackend, TorchPagedImpl
@@ -123,6 +127,11 @@ def test_a_mask_off_by_one_is_noticed(monkeypatch):
 def test_slots_off_by_one_are_noticed():
     engine, new = served([(20, 1), (3, 5)], Features())
     assert differs(engine, new, slots=1)
+
+
+def test_a_mask_that_is_missing_is_noticed():
+    engine, new = served([(20, 3), (3, 5)], Features())
+    assert differs(engine, new, causal=False)
 
 
 @pytest.mark.parametrize("window", [6, 8])
@@ -325,10 +334,72 @@ def test_many_callers_cost_a_layer_no_more_calls_than_two():
 # ---- what vLLM asks, and what is refused ---------------------------------------------------------
 
 
-def test_it_has_the_name_of_its_slot():
+BACKENDS = (TorchPagedBackend, AscendBackend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_it_has_the_name_of_its_slot(backend):
     from vllm.v1.attention.backends.registry import AttentionBackendEnum
 
-    assert AttentionBackendEnum[TorchPagedBackend.get_name()] is AttentionBackendEnum.CUSTOM
+    assert AttentionBackendEnum[backend.get_name()] is AttentionBackendEnum.CUSTOM
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_all_that_vllm_asks_of_a_backend_has_an_answer(backend):
+    """A backend that lacked `get_required_kv_cache_layout` once ended an engine at its start."""
+    answers = {}
+    for name in dir(AttentionBackend):
+        asked = getattr(backend, name)
+        if not name.startswith("_") and callable(asked):
+            given = {"num_blocks": 3, "block_size": 128, "num_kv_heads": 2, "head_size": 64}
+            given |= {"attn_type": "decoder", "dtype": torch.float16, "kv_cache_dtype": "auto"}
+            wanted = inspect.signature(asked).parameters
+            if name not in ("supports_combination", "validate_configuration"):
+                known = {key: one for key, one in given.items() if key in wanted}
+                if name == "supports_compute_capability":
+                    known["capability"] = None
+                if name == "get_preferred_block_size":
+                    known["default_block_size"] = 16
+                answers[name] = unless_optional(asked, known)
+    assert answers["get_required_kv_cache_layout"] == "HND"
+    assert answers["get_kv_cache_shape"] == (3, 2, 128, 128)
+    assert answers["supports_attn_type"] and answers["supports_dtype"]
+    assert answers["get_preferred_block_size"] == (128 if backend is AscendBackend else 16)
+
+
+def unless_optional(asked, known):
+    """The answer; vLLM itself expects of the order of strides that it may be left to the shape."""
+    try:
+        return asked(**known)
+    except NotImplementedError:
+        assert asked.__name__ == "get_kv_cache_stride_order"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_model_with_plain_attention_is_valid_for_it(backend):
+    given = dict.fromkeys(
+        ("use_mla", "has_sink", "use_sparse", "use_mm_prefix", "use_per_head_quant_scales"), False
+    )
+    reasons = backend.validate_configuration(
+        head_size=64,
+        dtype=torch.float32,
+        kv_cache_dtype="auto",
+        block_size=128,
+        device_capability=None,
+        attn_type="decoder",
+        **given,
+    )
+    assert reasons == []
+    given["use_mla"] = True
+    assert backend.validate_configuration(
+        head_size=64,
+        dtype=torch.float32,
+        kv_cache_dtype="fp8",
+        block_size=100,
+        device_capability=None,
+        attn_type="decoder",
+        **given,
+    ) == ["kv_cache_dtype not supported", "block_size not supported", "MLA not supported"]
 
 
 @pytest.mark.parametrize("dtype", ["fp8", "fp8_e4m3", "nvfp4"])

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from jumar.emulator import paged
+
 
 @cache
 def schemas() -> dict[str, str]:
@@ -331,22 +333,29 @@ def _fused_infer_attention_score(
     softmax_lse_flag: bool = False,
     **rest: Any,
 ) -> tuple[Any, Any]:
-    _refuse_given(
-        "npu_fused_infer_attention_score",
-        rest,
-        *("actual_seq_lengths", "actual_seq_lengths_kv", "block_table", "query_rope"),
-        *("antiquant_scale", "quant_scale1", "quant_scale2"),
-    )
+    op = "npu_fused_infer_attention_score"
+    _refuse_given(op, rest, "query_rope", "antiquant_scale", "quant_scale1", "quant_scale2")
     settings = {
-        "op": "npu_fused_infer_attention_score",
+        "op": op,
         "layout": input_layout,
         "heads": num_heads,
         "kv_heads": num_key_value_heads,
         "scale": scale,
         "sparse_mode": sparse_mode,
     }
-    out, lse = _infer_attention(query, key, value, atten_mask, pse_shift, settings)
+    by_token = ("actual_seq_lengths", "actual_seq_lengths_kv", "block_table")
+    if input_layout == "TND":
+        given = {key: rest.get(key) for key in by_token}
+        settings |= {**given, "block_size": rest.get("block_size", 0)}
+        wide, lse = paged.attend(query, key, value, atten_mask, settings)
+        out = _rounded(wide, query.dtype)
+    else:
+        _refuse_given(op, rest, *by_token)
+        out, lse = _infer_attention(query, key, value, atten_mask, pse_shift, settings)
     return out, lse if softmax_lse_flag else query.new_zeros(1).float()
+
+
+_scatter_pa_kv_cache = paged.scatter_pa_kv_cache
 
 
 def _refuse_given(op: str, given: dict[str, Any], *keys: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jumar.contracts.errors import OperatorUnavailable
 from jumar.operators.providers.base import FLOATS, Implementation
 
 A2_AND_A3 = {"chip": ("Ascend910B*", "Ascend910_93*")}
@@ -45,6 +46,7 @@ class TorchNPU:
             "rms_norm": _on_npu(_rms_norm),
             "rotary_embedding": _on_npu(_rotary_embedding),
             "topk_softmax": _on_npu(_topk_softmax),
+            "attention_backend": _on_npu(_attention_backend),
         }
 
     def functions(self) -> Mapping[str, Implementation]:
@@ -127,3 +129,15 @@ def _topk_softmax() -> Callable[..., Any]:
         return (weights / weights.sum(-1, keepdim=True) if renormalize else weights), experts
 
     return topk_softmax
+
+
+def _attention_backend() -> Callable[..., Any]:
+    def attention_backend(use_mla: bool = False, use_sparse: bool = False) -> str:
+        if use_mla or use_sparse:
+            kind = "Latent" if use_mla else "Sparse"
+            raise OperatorUnavailable(
+                f"{kind.capitalize()} attention by torch_npu is not made yet."
+            )
+        return "jumar.vllm.attention.ascend.AscendBackend"
+
+    return attention_backend

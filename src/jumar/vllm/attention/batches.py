@@ -70,20 +70,20 @@ def pieces(
 def grouped(found: Iterable[Piece], token_bytes: int, workspace: int) -> list[list[Piece]]:
     """Pieces of like size together; the keys of a batch of several fit `workspace` bytes."""
     groups: list[list[Piece]] = []
-    needed, call = 0, CALL // token_bytes
+    needed, longest, call = 0, 0, CALL // token_bytes
     for piece in sorted(found, key=lambda one: (one.queries, one.end - one.begin)):
         if groups:
-            group = groups[-1]
-            keys = max(one.end - one.begin for one in (group[-1], piece))
-            visits = (len(group) + 1) * keys * (piece.queries + 1)
-            small = (len(group) + 1) * keys * token_bytes <= workspace
-            sparse = (len(group) + 1) * keys * piece.queries <= MASK_ELEMENTS
-            if small and sparse and visits <= PADDING * (needed + piece.visits) + call:
-                group.append(piece)
-                needed += piece.visits
+            count = len(groups[-1]) + 1
+            keys = max(longest, piece.end - piece.begin)
+            visits = count * keys * (piece.queries + 1)
+            fits = count * keys * token_bytes <= workspace
+            fits = fits and count * keys * piece.queries <= MASK_ELEMENTS
+            if fits and visits <= PADDING * (needed + piece.visits) + call:
+                groups[-1].append(piece)
+                needed, longest = needed + piece.visits, keys
                 continue
         groups.append([piece])
-        needed = piece.visits
+        needed, longest = piece.visits, piece.end - piece.begin
     return [sorted(group, key=lambda one: one.start) for group in groups]
 
 

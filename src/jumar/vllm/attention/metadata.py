@@ -56,27 +56,46 @@ class Gathering:
         return self.keys, self.values
 
 
+@dataclass(eq=False)
+class Lengths:
+    """What all groups of layers with the same kind of blocks share of a step."""
+
+    starts: list[int]
+    """(sequences + 1) first tokens, and one past the last."""
+    keys: list[int]
+    """(sequences) keys of each, the new ones with them."""
+    causal: bool
+    builder: PagedBuilder
+
+    @cached_property
+    def batches(self) -> list[Batch]:
+        """Masks are kept in them, so that they too are made once."""
+        builder = self.builder
+        found = pieces(self.starts, self.keys, self.causal, builder.window, builder.block)
+        groups = grouped(found, builder.token_bytes, WORKSPACE)
+        return [Batch(group, builder.device) for group in groups]
+
+
 @dataclass
 class PagedMetadata:
     """One step, for all layers that share its blocks."""
 
-    num_actual_tokens: int
+    lengths: Lengths
+    block_table: Tensor
+    """(sequences, blocks) int32."""
     slot_mapping: Tensor
     """(tokens,) int64, -1 where nothing is to be written."""
-    causal: bool
-    batches: list[Batch]
-    builder: PagedBuilder
-    block_table: Tensor
 
     @cached_property
     def gatherings(self) -> list[Gathering]:
         """Made when a layer first asks: layers of encoders never do."""
-        return [self.builder.gathering(batch, self.block_table) for batch in self.batches]
+        lengths = self.lengths
+        return [lengths.builder.gathering(one, self.block_table) for one in lengths.batches]
 
     @cached_property
     def new(self) -> KVRows:
         """Made when a layer first writes: vLLM replaces `slot_mapping` for cross-attention."""
-        return self.builder.kv_rows(self.slot_mapping)
+        return self.lengths.builder.kv_rows(self.slot_mapping)
 
 
 class PagedBuilder(AttentionMetadataBuilder[PagedMetadata]):
@@ -110,24 +129,23 @@ class PagedBuilder(AttentionMetadataBuilder[PagedMetadata]):
         if isinstance(common.causal, Tensor) or getattr(common, "mm_req_doc_ranges", None):
             raise refusal("attention that is causal for a part of the tokens")
         count = common.num_reqs
-        starts = common.query_start_loc_cpu[: count + 1].tolist()
-        lengths = common.seq_lens[:count].tolist()
-        found = pieces(starts, lengths, common.causal, self.window, self.block)
-        groups = grouped(found, self.token_bytes, WORKSPACE)
         return PagedMetadata(
-            num_actual_tokens=common.num_actual_tokens,
-            slot_mapping=common.slot_mapping,
-            causal=common.causal,
-            batches=[Batch(group, self.device) for group in groups],
-            builder=self,
-            block_table=common.block_table_tensor,
+            Lengths(
+                common.query_start_loc_cpu[: count + 1].tolist(),
+                common.seq_lens[:count].tolist(),
+                common.causal,
+                self,
+            ),
+            common.block_table_tensor[:count],
+            common.slot_mapping,
         )
 
     def update_block_table(
         self, metadata: PagedMetadata, blk_table: Tensor, slot_mapping: Tensor
     ) -> PagedMetadata:
         """The same step for another group of layers: other blocks, the same lengths and masks."""
-        return replace(metadata, block_table=blk_table, slot_mapping=slot_mapping)
+        rows = len(metadata.block_table)
+        return replace(metadata, block_table=blk_table[:rows], slot_mapping=slot_mapping)
 
     def kv_rows(self, slot_mapping: Tensor) -> KVRows:
         """The rows of every head of the slots that are given."""

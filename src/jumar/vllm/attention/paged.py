@@ -162,7 +162,7 @@ class TorchPagedImpl(AttentionImpl[PagedMetadata]):
             keys, values = one.bring(kv_cache)
             if keys.dtype != query.dtype:
                 keys, values = keys.to(query.dtype), values.to(query.dtype)
-            self.formula(one.batch, query, keys, values, attn_metadata.causal, output)
+            self.formula(one.batch, query, keys, values, attn_metadata.lengths.causal, output)
         return output
 
     def _write(self, key: Tensor, value: Tensor, kv_cache: Tensor, new: KVRows) -> None:
@@ -181,10 +181,11 @@ class TorchPagedImpl(AttentionImpl[PagedMetadata]):
         self, query: Tensor, key: Tensor, value: Tensor, step: PagedMetadata, output: Tensor
     ) -> None:
         """Keys and values are the step's own tokens: nothing is cached."""
-        for batch in step.batches:
+        lengths = step.lengths
+        for batch in lengths.batches:
             own = batch.key_tokens
             keys, values = (
                 rows_of(one, own).unflatten(0, (batch.n, batch.k)).transpose(1, 2)
                 for one in (key, value)
             )
-            self.formula(batch, query, keys, values, step.causal, output)
+            self.formula(batch, query, keys, values, lengths.causal, output)
