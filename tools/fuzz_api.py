@@ -7,12 +7,15 @@ python tools/fuzz_api.py --max-examples 200 [any option of `schemathesis run`]
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import schemathesis
 
 MODELS = {
@@ -33,7 +36,7 @@ _asked = 0
 
 @schemathesis.hook
 def map_body(context: Any, body: Any) -> Any:
-    """Have a model asked that there is. A deadline that has passed is 504, rightly: none is sent."""
+    """Have a model asked that there is, and without a deadline: one that has passed is 504."""
     global _asked
     if not isinstance(body, dict) or not isinstance(body.get("model"), str):
         return body
@@ -47,27 +50,31 @@ def main() -> int:
     """Serve, draw, and give schemathesis' exit code."""
     with tempfile.TemporaryDirectory() as data:
         line = [sys.executable, "-m", "jumar", "serve", *dict.fromkeys(MODELS.values())]
-        line += ["--device", "cpu", "--port", "0", "--data-dir", data, "--log-level", "warning"]
-        server = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+        line += ["--device", "cpu", "--port", "0", "--data-dir", data]
+        log = Path(data, "log")
+        with log.open("w") as file:
+            server = subprocess.Popen(line, stderr=file)
         try:
-            return _drawn(_address(server))
+            return _drawn(_address(server, log))
         finally:
             server.terminate()
-            server.communicate()
+            server.wait()
 
 
-def _address(server: subprocess.Popen[str]) -> str:
-    assert server.stderr is not None
-    for said in server.stderr:
-        if "listens on " in said:
-            return said.partition("listens on ")[2].strip()
-    raise SystemExit("The server ended at once.")
+def _address(server: subprocess.Popen[bytes], log: Path) -> str:
+    """Where it listens, once all its models answer or have failed to."""
+    while server.poll() is None:
+        found = re.search(r"listens on (\S+)", log.read_text())
+        if found and httpx.get(f"{found[1]}/readyz").json()["status"] in ("ready", "failed"):
+            return found[1]
+        time.sleep(1.0)
+    raise SystemExit(log.read_text())
 
 
 def _drawn(url: str) -> int:
     program = Path(sys.executable).with_name("schemathesis")
     line = [str(program), "run", f"{url}/openapi.json", *RUN, *sys.argv[1:]]
-    hooks = {"SCHEMATHESIS_HOOKS": "tools.fuzz_api"}
+    hooks = {"SCHEMATHESIS_HOOKS": Path(__file__).stem, "PYTHONPATH": str(Path(__file__).parent)}
     return subprocess.run(line, env={**os.environ, **hooks}, check=False).returncode
 
 

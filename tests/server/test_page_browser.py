@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,22 @@ def test_the_progress_of_a_job_moves_and_it_can_be_stopped(tab: Tab, server: Run
     tab.until(f"{RESULT}.querySelector('.note.failed')")
     newest = server.client.get("/v1/jobs?limit=1").json()["data"][0]
     assert newest["state"] == "cancelled"
+    tab.asked.clear()
+    time.sleep(1.2)
+    tab.text()
+    assert [url for url in tab.asked if "/page/jobs/" in url] == [], "it is over"
+
+
+def test_a_button_stays_the_same_while_what_is_around_it_changes(tab: Tab, server: Running) -> None:
+    """A press takes longer than an answer of the server: it must not lose its button on the way."""
+    tried(tab, server, inputs__prompt="slow")
+    tab.until(f"{RESULT}.querySelector('progress').value")
+    tab.run(f"{{ window.kept = [...{RESULT}.querySelectorAll('progress, button')]; 1 }}")
+    first = tab.run("kept[0].value")
+    tab.until(f"kept[0].value > {first}")
+    assert tab.run("kept.every(one => one.isConnected)")
+    tab.click("#result button.quiet")
+    tab.until(f"{RESULT}.querySelector('.note.failed')")
 
 
 def test_the_first_page_follows_jobs_without_being_loaded_again(tab: Tab, server: Running) -> None:
@@ -134,8 +151,21 @@ def test_what_is_wrong_is_said_at_the_field(tab: Tab, server: Running) -> None:
     assert "invalid_value" in tab.text()
     assert tab.run("document.activeElement.name") == "config.speed"
     assert tab.run("document.activeElement.getAttribute('aria-invalid')") == "true"
+    assert "above 4" in tab.run("document.activeElement.nextElementSibling.innerText")
     tab.fill("config.speed", "1")
-    assert not tab.run("document.querySelector('[aria-invalid]')")
+    assert tab.run("document.querySelectorAll('[aria-invalid], #try small.bad').length") == 0
+
+
+def test_what_is_gone_is_not_asked_for_again_and_again(tab: Tab, server: Running) -> None:
+    name = start(server, "slow")
+    opened(tab, server, f"#/jobs/{name}", ".job progress")
+    server.client.delete(f"/v1/jobs/{name}")
+    tab.until("document.querySelector('.job .note.failed')")
+    assert eventually(lambda: is_over(server, name))
+    opened(tab, server, f"#/jobs/{name}", ".job[role=status]")
+    server.client.delete(f"/v1/jobs/{name}")
+    opened(tab, server, f"#/jobs/{name}", "#main > .note.failed")
+    assert "not_found" in tab.text()
 
 
 def test_a_run_that_fails_shows_its_error_with_what_to_do(tab: Tab, server: Running) -> None:
@@ -289,7 +319,7 @@ def test_models_are_found_by_words(tab: Tab, server: Running) -> None:
     opened(tab, server, "", "#models li")
     tab.fill("filter", "WAN image2video")
     shown = "[...document.querySelectorAll('#models li:not([hidden]) b')].map(one => one.innerText)"
-    assert tab.run(shown) == ["wan2.1-i2v-14b", "wan2.2-i2v-14b"]
+    assert sorted(tab.run(shown)) == ["wan2.1-i2v-14b", "wan2.2-i2v-14b"]
     tab.fill("filter", "nothing has this")
     assert tab.run("document.getElementById('none').hidden") is False
 

@@ -45,7 +45,11 @@ async def artifact(request: Request) -> Response:
         media_type=found.mime,
         filename=Path(found.path).name,
         content_disposition_type="inline",
-        headers={"ETag": f'"{digest}"', "Cache-Control": "private, immutable"},
+        headers={
+            "ETag": f'"{digest}"',
+            "Cache-Control": "private, immutable",
+            "X-Content-Type-Options": "nosniff",
+        },
     )
 
 

@@ -24,7 +24,7 @@ class File(NamedTuple):
 FILES = {
     "/page/page.css": File("text/css", (f"{TEMPLATES}/page.css", "static/page.css")),
     "/page/page.js": File("text/javascript", ("static/page.js",)),
-    "/page/htmx.js": File("text/javascript", ("static/htmx.min.js",)),
+    "/page/htmx.js": File("text/javascript", ("static/htmx.min.js", "static/idiomorph-ext.min.js")),
     "/page/icon.svg": File("image/svg+xml", ("static/icon.svg",)),
 }
 OPEN = frozenset({"/", *FILES})

@@ -13,7 +13,10 @@
     if (location.hash && !location.hash.startsWith("#/")) return; // a place in the page
     const url = new URL("/page" + (location.hash.slice(1) || "/home"), location.origin);
     if (!/^\/page\/(home|jobs|models)(\/|$)/.test(url.pathname)) url.pathname = "/page/home";
-    htmx.ajax("GET", url.pathname + url.search, "#main").then(() => find("main").focus());
+    htmx.ajax("GET", url.pathname + url.search, "#main").then(() => {
+      find("main").focus({ preventScroll: true });
+      scrollTo(0, 0);
+    });
   }
 
   function refused(error) {
@@ -46,21 +49,24 @@
     if (polled && (document.hidden || find("key").open)) event.preventDefault();
   });
 
-  const last = new WeakMap(); // what a polled element shows: nothing moves where nothing is new
+  /* What is polled is morphed: nothing moves where nothing is new, and a click that takes longer than
+     an answer still finds its button. */
+  Idiomorph.defaults.callbacks.beforeNodeMorphed = (shown, told) =>
+    !(shown.nodeName === "TIME" && shown.dateTime === told.dateTime); // it is in the visitor's own time
 
   document.body.addEventListener("htmx:beforeSwap", (event) => {
-    const { xhr, target, elt, requestConfig } = event.detail;
+    const { xhr, target } = event.detail;
     banner("");
     if (xhr.status >= 400) {
       event.detail.shouldSwap = false;
       if (xhr.status === 401) return askForKey(errorIn(xhr.responseText, 401).message);
       const note = refused(errorIn(xhr.responseText, xhr.status));
-      if (requestConfig.verb === "get" && (target.id === "main" || xhr.status === 404)) target.replaceChildren(note);
+      if (target.id === "main") target.replaceChildren(note);
+      else if (xhr.status === 404) target.replaceWith(note); // it is not there any more: ask no longer
       return;
     }
     const drawn = (xhr.getResponseHeader("Content-Type") || "").startsWith("text/html");
-    if (!drawn || last.get(target) === xhr.responseText) event.detail.shouldSwap = false;
-    if (elt === target) last.set(target, xhr.responseText);
+    if (!drawn) event.detail.shouldSwap = false;
   });
 
   for (const kind of ["htmx:sendError", "htmx:timeout"]) {
@@ -69,10 +75,13 @@
 
   // ---- the key ----------------------------------------------------------------------------------
 
+  const kept = find("key-why").textContent;
+  find("key-button").hidden = !key();
+
   function askForKey(why) {
     find("key-button").hidden = false;
     if (find("key").open) return;
-    if (why && key()) find("key-why").textContent = why;
+    find("key-why").textContent = (key() && why) || kept;
     find("key-value").value = "";
     find("key").showModal();
   }
@@ -142,15 +151,17 @@
   async function run(form) {
     const asked = filled(form);
     const button = form.querySelector("button.main");
-    for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+    for (const field of form.querySelectorAll("[aria-invalid]")) absolved(field);
     find("command").hidden = false;
     find("command").querySelector("pre").textContent = asCommand(asked);
     button.disabled = true;
     try {
       const response = await fetch("/v1/generate", { method: "POST", ...bodyOf(asked) });
       const text = await response.text();
-      if (response.ok) await htmx.ajax("GET", `/page/jobs/${JSON.parse(text).id}`, "#result");
-      else if (response.status === 401) askForKey(errorIn(text, 401).message);
+      if (response.ok) {
+        await htmx.ajax("GET", `/page/jobs/${JSON.parse(text).id}`, "#result");
+        if (find("result").getBoundingClientRect().top > innerHeight / 2) find("result").scrollIntoView();
+      } else if (response.status === 401) askForKey(errorIn(text, 401).message);
       else complain(form, errorIn(text, response.status));
     } catch {
       banner("The server does not answer.");
@@ -165,9 +176,18 @@
     const field = [...form.elements].find((one) => one.name && one.name === named);
     if (!field) return;
     field.setAttribute("aria-invalid", "true");
+    const why = document.createElement("small");
+    why.className = "bad";
+    why.textContent = [error.message, error.hint].filter(Boolean).join(" ");
+    field.after(why);
     const folded = field.closest("details");
     if (folded) folded.open = true;
     field.focus();
+  }
+
+  function absolved(field) {
+    field.removeAttribute("aria-invalid");
+    for (const why of field.parentElement.querySelectorAll("small.bad")) why.remove();
   }
 
   document.addEventListener("submit", (event) => {
@@ -183,7 +203,7 @@
 
   document.addEventListener("change", (event) => {
     const field = event.target;
-    field.removeAttribute("aria-invalid");
+    if (field.form && field.form.id === "try") absolved(field);
     if (field.type !== "file") return;
     for (const old of field.parentElement.querySelectorAll(".preview")) {
       URL.revokeObjectURL(old.src);
