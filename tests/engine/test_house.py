@@ -238,7 +238,7 @@ def test_only_named_models_are_served(house: Callable[..., House]) -> None:
 def test_another_device_than_the_servers_is_refused(
     house: Callable[..., House], backend: str
 ) -> None:
-    with pytest.raises(InvalidValue, match="Models run on cpu here"):
+    with pytest.raises(InvalidValue, match="toy runs on cpu here"):
         house().admit(text2audio("toy", "a", backend=backend))
 
 

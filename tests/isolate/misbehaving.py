@@ -174,6 +174,12 @@ def progress_all_the_time() -> None:
         progress(1)
 
 
+def tell_all_with_the_answer(values: list[Any]) -> str:
+    for value in values:
+        tell(value, at_once=False)
+    return "done"
+
+
 def tell_all(values: list[Any]) -> str:
     for value in values:
         tell(value)

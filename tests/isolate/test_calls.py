@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -159,6 +161,12 @@ def test_what_is_told_reaches_the_caller_in_order_before_the_answer(child: Child
     assert (outcome, told) == (Returned("done"), values)
 
 
+def test_what_need_not_be_told_at_once_comes_in_order_before_the_answer(child: Child) -> None:
+    told: list[object] = []
+    outcome = child.call(("tell_all_with_the_answer", [1, 2]), on_told=told.append)
+    assert (outcome, told) == (Returned("done"), [1, 2])
+
+
 def test_telling_is_a_sign_of_progress_and_silence_is_none(child: Child) -> None:
     assert child.call(("tell_for", 3.0), heartbeat=2) == Returned("done")
     assert isinstance(child.call(("loop_in_python",), heartbeat=2), Hung)
@@ -193,6 +201,38 @@ def test_a_cancelled_call_ends_at_its_next_progress_and_the_child_goes_on(
         with pytest.raises(Cancelled):
             running.result().result()
     assert child.call(("echo", 1), deadline=PATIENT) == Returned(1)
+
+
+def test_a_call_whose_event_is_set_ends_at_its_next_progress_and_the_child_goes_on(
+    child: Child, tmp_path: Path
+) -> None:
+    stop, started = threading.Event(), tmp_path / "started"
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(
+            child.call,
+            ("progress_until_cancelled", str(started)),
+            deadline=PATIENT,
+            stop=stop,
+            patience=PATIENT,
+        )
+        assert eventually(started.exists)
+        stop.set()
+        with pytest.raises(Cancelled):
+            running.result().result()
+    assert child.call(("echo", 1), deadline=PATIENT) == Returned(1)
+
+
+def test_a_worker_that_does_not_stop_when_its_event_is_set_is_ended(child: Child) -> None:
+    stop = threading.Event()
+    threading.Timer(0.3, stop.set).start()
+    outcome = child.call(("loop_in_python",), deadline=PATIENT, stop=stop, patience=0.3)
+    assert isinstance(outcome, Died) and not child.alive
+
+
+def test_a_child_that_was_killed_is_not_alive_before_anybody_calls_it(child: Child) -> None:
+    assert child.alive
+    os.kill(child.pid, signal.SIGKILL)
+    assert eventually(lambda: not child.alive)
 
 
 def test_a_cancel_that_comes_too_late_stops_no_later_call(child: Child) -> None:

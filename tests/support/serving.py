@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ import uvicorn
 
 from jumar.engine.house import House, Limits
 from jumar.engine.jobs import SqliteStore
+from jumar.engine.plan import Plan
 from jumar.engine.service import Prove, Service
 from jumar.isolate import Zygote
 from jumar.server.app import application
@@ -55,6 +56,7 @@ def serving(
     folder: Path,
     *models: str,
     only: Sequence[str] | None = None,
+    plans: Mapping[str, Plan] | None = None,
     prove: Prove | None = None,
     limits: Limits | None = None,
     service: Service | None = None,
@@ -62,7 +64,7 @@ def serving(
 ) -> Iterator[Running]:
     """A server in a thread; `settings` as of `Settings`."""
     with Zygote() as zygote:
-        house = House("cpu", limits, service, only=only, prove=prove, zygote=zygote)
+        house = House("cpu", limits, service, only=only, plans=plans, prove=prove, zygote=zygote)
         desk = Desk(house, SqliteStore(":memory:"), Settings(folder, **settings))
         heard, listens = [], threading.Event()
 

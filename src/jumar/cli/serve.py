@@ -21,6 +21,11 @@ _NEEDS = ("aiohttp", "starlette", "uvicorn", "python_multipart", "websockets", "
 _LAZY = {"transformers": "transformers.modeling_utils"}
 """What a library imports at its first model only, and which takes most of the time."""
 
+_THREADED = ("onnxruntime", "hibari")
+"""What starts a thread when it is imported (hibari imports onnxruntime): a process that has it
+cannot be forked, and all workers would be started anew. Those that need it import it themselves.
+"""
+
 _COUNT = click.IntRange(min=1)
 _SECONDS = click.FloatRange(min=0, min_open=True)
 _FILE = click.Path(path_type=Path)
@@ -51,6 +56,25 @@ _FILE = click.Path(path_type=Path)
 @click.option("--no-auth", is_flag=True, help="Listen to other machines without keys.")
 @click.option(
     "--workers", type=_COUNT, default=1, show_default=True, help="Processes for each model."
+)
+@click.option(
+    "--in-process",
+    is_flag=True,
+    help="No process for each model: what aborts ends the server, what hangs is never ended.",
+)
+@click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="[MODEL:]KEY=VALUE",
+    help="A load-time key, which callers cannot change then: dtype=bf16, compile=off.",
+)
+@click.option(
+    "--models",
+    "models_file",
+    type=_FILE,
+    metavar="FILE",
+    help="Models from YAML, each with its name, device, config, workers.",
 )
 @click.option(
     "--max-concurrency",
@@ -183,7 +207,8 @@ def command(
     api_key_file: Path | None, no_auth: bool, model_aliases: Path | None, max_request_bytes: int,
     allow_roots: tuple[Path, ...], data_dir: str | None, keep: float, grace: float,
     upstreams: tuple[str, ...], upstream_file: Path | None, speech_url: str | None,
-    job_store: str | None, otlp: str | None, log_level: str, heal: str, page: bool, **how: Any,
+    job_store: str | None, otlp: str | None, log_level: str, heal: str, page: bool,
+    pairs: tuple[str, ...], models_file: Path | None, **how: Any,
 ) -> None:  # fmt: skip
     """Serve MODELs over HTTP; without any, every model, each loaded when it is asked for.
 
@@ -201,39 +226,41 @@ def command(
     from jumar.isolate import Zygote
     from jumar.server.desk import Desk, data_folder
     from jumar.server.forwarding.upstreams import read_upstreams
+    from jumar.server.plans import read_plans
     from jumar.server.proving import proven
     from jumar.server.running import log_to_stderr, serve
 
     log_to_stderr(log_level)
     aliases = read_aliases(model_aliases) if model_aliases else {}
-    names = [aliases.get(name, name) for name in models]
+    service = _service(**how)
+    served = read_plans(
+        [aliases.get(name, name) for name in models], pairs, models_file, service, device
+    )
+    limits = _limits(len(served.names), **how)
     data = data_folder(data_dir, "socket" if uds else str(port))
     data.mkdir(parents=True, exist_ok=True)
     there = read_upstreams(upstreams, upstream_file, speech_url)
     settings = Settings(
-        data, keys, aliases, max_request_bytes, allow_roots, keep, there,
+        data, keys, {**aliases, **served.aliases}, max_request_bytes, allow_roots, keep, there,
         only_here=uds is None and keys is None and not no_auth, page=page, otlp=otlp,
     )  # fmt: skip
-    limits, service = _engine(len(models), **how)
-    with Zygote(_preloaded(names)) as zygote:
+    with Zygote(_preloaded(served.names)) as zygote:
         house = House(
-            device, limits, service, only=names or None, prove=proven,
-            investigate=investigator(heal), zygote=zygote,
+            device, limits, service, only=served.names or None, plans=served.plans, prove=proven,
+            investigate=investigator("off" if service.in_process else heal), zygote=zygote,
         )  # fmt: skip
         desk = Desk(house, open_store(job_store, data / "jobs.sqlite"), settings)
         try:
-            desk.open(names)
+            desk.open(served.names)
             listening = _page_told if page and uds is None else _told
             serve(desk, host=host, port=port, uds=uds, grace=grace, listening=listening)
         finally:
             desk.close(grace)
 
 
-def _engine(named: int, **how: Any) -> tuple[Limits, Service]:
-    """What the options say of the engine."""
+def _limits(named: int, **how: Any) -> Limits:
+    """How many models, and how many requests at work."""
     from jumar.engine.house import Limits
-    from jumar.engine.queue import Batching
-    from jumar.engine.service import Service
 
     models = how["pipeline_cache_size"] or max(4, named)
     if models < named:
@@ -241,15 +268,34 @@ def _engine(named: int, **how: Any) -> tuple[Limits, Service]:
             f"{named} models are named, and {models} may be loaded at a time.",
             param="pipeline-cache-size",
         )
-    service = Service(
+    return Limits(models, how["max_concurrency"])
+
+
+def _service(**how: Any) -> Service:
+    """How a model is served, where a file says nothing else of it."""
+    from jumar.engine.queue import Batching
+    from jumar.engine.service import Service
+
+    if how["in_process"] and _said("heal"):
+        raise InvalidValue(
+            "--heal looks into workers that were lost, and --in-process has none.", param="heal"
+        )
+    return Service(
         workers=how["workers"],
         queue=how["max_queue"],
         batching=Batching(how["max_batch_size"], window=how["batch_window_ms"] / 1e3),
         require_verified=how["require_verified"],
         heartbeat=how["heartbeat"],
         load_heartbeat=how["load_heartbeat"],
+        in_process=how["in_process"],
     )
-    return Limits(models, how["max_concurrency"]), service
+
+
+def _said(option: str) -> bool:
+    """Whether an option stands on the line with `on`."""
+    context = click.get_current_context()
+    source = context.get_parameter_source(option)
+    return source is not click.core.ParameterSource.DEFAULT and context.params[option] == "on"
 
 
 def _preloaded(names: list[str]) -> list[str]:
@@ -257,7 +303,12 @@ def _preloaded(names: list[str]) -> list[str]:
     from jumar import catalog
     from jumar.runtime.families import family_of
 
-    needed = [module for name in names for module in family_of(catalog.get(name)).requires]
+    needed = [
+        module
+        for name in names
+        for module in family_of(catalog.get(name)).requires
+        if module not in _THREADED
+    ]
     here = [module for module in dict.fromkeys(needed) if find_spec(module) is not None]
     return here + [_LAZY[module] for module in here if module in _LAZY]
 

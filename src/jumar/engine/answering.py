@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 from jumar.contracts.errors import JumarError
 from jumar.contracts.results import Parity, StageEventRecord
 from jumar.engine.queue import Work
+from jumar.engine.service import Model
 from jumar.engine.visit import Visit
-from jumar.engine.watched import WatchedModel
 
 if TYPE_CHECKING:
     import numpy as np
 
-OnceMore = Callable[[Work], bool]
-"""Lets work of a lost worker wait again; False where it had its second try."""
+OnceMore = Callable[[Work, bool], bool]
+"""Lets work of a lost worker wait again; False where it has had its tries. The second argument:
+whether an operator was found guilty meanwhile, which makes it worth another one.
+"""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Vectors:
     tokens: tuple[int, ...] = ()
 
 
-def answer(model: WatchedModel, batch: list[Work], parity: Parity, once_more: OnceMore) -> None:
+def answer(model: Model, batch: list[Work], parity: Parity, once_more: OnceMore) -> None:
     """Answer a batch; each work's future has its answer, its error, or the work waits again.
 
     `Work.what` is a pair: a `Visit` or an `Encoding`, and its future.
@@ -62,7 +64,7 @@ def fail(future: Future[Any], error: JumarError) -> None:
         future.set_exception(error)
 
 
-def _generate(model: WatchedModel, work: Work, parity: Parity, once_more: OnceMore) -> None:
+def _generate(model: Model, work: Work, parity: Parity, once_more: OnceMore) -> None:
     visit, future = work.what
     waited = time.monotonic() - work.arrived
     visit.run.known |= {
@@ -76,7 +78,8 @@ def _generate(model: WatchedModel, work: Work, parity: Parity, once_more: OnceMo
     except JumarError as error:
         fail(future, error)
         return
-    if not result.ok and not model.alive and not _stopped(visit) and once_more(work):
+    lost = not result.ok and not model.alive and not _stopped(visit)
+    if lost and once_more(work, model.healed):
         visit.run.warn(f"It was run again: the worker was lost ({result.metadata.error})")
     else:
         future.set_result(result)
@@ -88,7 +91,7 @@ def _stopped(visit: Visit) -> bool:
     return visit.run.cancel is not None and visit.run.cancel.is_set()
 
 
-def _encode(model: WatchedModel, batch: list[Work], once_more: OnceMore) -> None:
+def _encode(model: Model, batch: list[Work], once_more: OnceMore) -> None:
     """All texts in one; where that fails, each alone, so that nobody pays for another's."""
     texts = [text for work in batch for text in work.what[0].texts]
     counts: list[int] = []
@@ -108,12 +111,10 @@ def _encode(model: WatchedModel, batch: list[Work], once_more: OnceMore) -> None
         at += work.size
 
 
-def _encode_alone(
-    model: WatchedModel, batch: list[Work], error: JumarError, once_more: OnceMore
-) -> None:
+def _encode_alone(model: Model, batch: list[Work], error: JumarError, once_more: OnceMore) -> None:
     lost = not model.alive
     for work in batch:
-        if lost and once_more(work):
+        if lost and once_more(work, model.healed):
             continue
         if lost or len(batch) == 1:
             fail(work.what[1], error)

@@ -18,12 +18,15 @@ from jumar.parity.answers import Answer
 if TYPE_CHECKING:
     import numpy as np
 
+    from jumar.engine.inline import InlineModel
     from jumar.engine.placed import PlacedModel
     from jumar.engine.watched import WatchedModel
 
 
 def answers(
-    placed: PlacedModel | WatchedModel, inputs: Mapping[str, Any], config: Mapping[str, Any]
+    placed: PlacedModel | WatchedModel | InlineModel,
+    inputs: Mapping[str, Any],
+    config: Mapping[str, Any],
 ) -> dict[str, Answer]:
     """Ask a loaded model; nothing that it makes is kept.
 

@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from weakref import WeakSet
 
 from jumar.contracts.errors import (
     Cancelled,
@@ -28,6 +29,11 @@ FROM_DEVICE = ("Ended", "RuntimeError", "NotImplementedError", "AcceleratorError
 
 _REFUSED = re.compile(r"\bDT_(DOUBLE|COMPLEX)|\bnot (implemented|supported) for\b|\b161002\b")
 """An operator that does not take a number format is guilty of nothing."""
+
+_OF_THE_PROCESS = ("Ended", "LastWords")
+"""Causes that say how a process ended and what it wrote, not where it stood."""
+
+_NUMBER = re.compile(r"\d+")
 
 _OF_THE_RUN = ("output_dir", "request_id", "timeout", "preset")
 
@@ -60,6 +66,44 @@ def may_be_an_operators(error: JumarError) -> bool:
     if any(_REFUSED.search(str(cause)) for cause in _causes(error)):
         return False
     return any(type(cause).__name__ in FROM_DEVICE for cause in _causes(error))
+
+
+class Suspicion:
+    """Which failures of a model in a server are worth an investigation, which takes it minutes.
+
+    One loss may be anybody's: the kernel's, an operator's with `kill`. So a failure is looked into
+    the second time: where the same request fails again, or another one in the same place. And once:
+    what was found stands in quarantine then, and where nothing was, asking again finds no more.
+    """
+
+    KEPT = 256
+    """Places that are remembered; beyond, the oldest is forgotten."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        self._runs: WeakSet[Run] = WeakSet()
+        self._lock = threading.Lock()
+
+    def second(self, error: JumarError, run: Run) -> bool:
+        """Take note of a failure; whether it is to be looked into."""
+        place = _place(error)
+        with self._lock:
+            seen = self._places.pop(place, 0) if place else 0
+            second = seen == 1 or (seen == 0 and run in self._runs)
+            if place:
+                self._places[place] = 2 if second else seen or 1
+            if len(self._places) > self.KEPT:
+                del self._places[next(iter(self._places))]
+            self._runs.add(run)
+        return second
+
+
+def _place(error: JumarError) -> str:
+    """Where a failure stood, without what differs between requests; empty where that is not known,
+    as of a process that was killed.
+    """
+    stood = [str(link) for link in _causes(error) if type(link).__name__ not in _OF_THE_PROCESS]
+    return _NUMBER.sub("#", " | ".join(stood))
 
 
 def found_guilty(investigate: Investigate, failed: Failed, run: Run) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -30,12 +30,15 @@ from jumar.devices import accelerators
 from jumar.devices.select import parse
 from jumar.engine.answering import Encoding, Vectors
 from jumar.engine.healing import Investigate
+from jumar.engine.plan import Plan
 from jumar.engine.served import Served
 from jumar.engine.service import Prove, Service
 from jumar.engine.visit import Visit
 from jumar.isolate import Zygote
 
 T = TypeVar("T")
+
+_AS_ALL = Plan()
 
 LEAVING = 8
 """Models that may be on their way out: with more, callers change models faster than these load."""
@@ -56,6 +59,7 @@ class House:
     Args:
         device: Where all models are put; `auto` as in a request.
         only: Ids of the models that are served; None: every model of the catalog.
+        plans: Models that are served in a way of their own, by their ids.
         prove, investigate, zygote: As for `Served`. Adapters and other weights are not what goldens
             were recorded with: such models are `unverified`.
     """
@@ -67,6 +71,7 @@ class House:
         service: Service | None = None,
         *,
         only: Collection[str] | None = None,
+        plans: Mapping[str, Plan] | None = None,
         prove: Prove | None = None,
         investigate: Investigate | None = None,
         zygote: Zygote | None = None,
@@ -75,6 +80,7 @@ class House:
         self.limits = limits = limits or Limits()
         self.service = service or Service()
         self.only = None if only is None else frozenset(catalog.get(name).id for name in only)
+        self._plans = plans or {}
         self._prove = prove
         self._investigate = investigate
         self._zygote = zygote
@@ -106,13 +112,18 @@ class House:
             )
         if REMOTE in manifest.backends:
             return request
-        if not self._is_here(request.backend):
+        device = self.plan(manifest.id).device or self.device
+        if not _is_here(request.backend, device):
             raise InvalidValue(
-                f"Models run on {self.device} here, not on {request.backend}.",
+                f"{manifest.id} runs on {device} here, not on {request.backend}.",
                 hint="Leave backend out.",
                 param="backend",
             )
-        return request.model_copy(update={"backend": self.device})
+        return request.model_copy(update={"backend": device})
+
+    def plan(self, model: str) -> Plan:
+        """How a model is served where that differs from the others."""
+        return self._plans.get(model, _AS_ALL)
 
     def open(self, name: str) -> Served:
         """Load a model as it is loaded for a request without load-time keys. Does not wait.
@@ -123,7 +134,8 @@ class House:
         manifest = catalog.get(name)
         request = GenerateRequest(task=manifest.primary_task, model=manifest.id)  # type: ignore[arg-type]
         backend = self.admit(request).backend
-        loaded = catalog.resolve_load(manifest, manifest.primary_task, backend, {})
+        config = dict(self.plan(manifest.id).config)
+        loaded = catalog.resolve_load(manifest, manifest.primary_task, backend, config)
         with self._lock:
             return self._at(loaded)
 
@@ -158,13 +170,7 @@ class House:
         if self._zygote is not None and not all(served.over for served in every):
             self._zygote.close()
         for served in every:
-            served.join()
-
-    def _is_here(self, backend: str) -> bool:
-        """Whether a caller's word for a device means this one: `auto`, its kind, or itself."""
-        kind, index = parse(backend, accelerators())
-        own, _ = parse(self.device, accelerators())
-        return kind == "auto" or (kind == own and (index is None or backend == self.device))
+            served.join(time.monotonic() if served.service.in_process else None)
 
     def _with(self, request: ResolvedRequest, ask: Callable[[Served], Future[T]]) -> Future[T]:
         with self._lock:  # nobody lets the model go between finding and asking it
@@ -193,7 +199,7 @@ class House:
         pristine = not request.adapters and request.load_config.get("model_path") is None
         return Served(
             replace(request, inputs={}, origins={}),
-            self.service,
+            self.plan(request.manifest.id).service or self.service,
             prove=self._prove if pristine else None,
             investigate=self._investigate,
             zygote=self._zygote,
@@ -231,6 +237,13 @@ class House:
             gone = self._let_go(key)
         gone.join()
         return True
+
+
+def _is_here(backend: str, device: str) -> bool:
+    """Whether a caller's word for a device means this one: `auto`, its kind, or itself."""
+    kind, index = parse(backend, accelerators())
+    own, _ = parse(device, accelerators())
+    return kind == "auto" or (kind == own and (index is None or backend == device))
 
 
 def _all_gone(leaving: list[Served]) -> None:

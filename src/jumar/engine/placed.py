@@ -14,7 +14,7 @@ from jumar.catalog.resolution import ResolvedRequest
 from jumar.contracts.errors import InvalidRequest
 from jumar.contracts.requests import GenerateRequest
 from jumar.contracts.results import GenerateResult
-from jumar.engine.record import Record
+from jumar.engine.record import Later, Record
 from jumar.engine.seat import Seat
 from jumar.engine.steps import Loaded, answer, encode, let_go
 from jumar.engine.visit import Terms, Visit
@@ -60,6 +60,11 @@ class PlacedModel:
         """The number format that it computes in: `fp32` where the family has no other."""
         return str(getattr(self._open().model, "dtype", "fp32"))
 
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """What its answers depend on: device class, chip, driver, library versions."""
+        return self._seat.fingerprint
+
     def generate(
         self,
         request: GenerateRequest | None = None,
@@ -79,7 +84,12 @@ class PlacedModel:
         request = request or self._terms.request(keys)
         visit = Visit(request, out=out, overwrite=overwrite, listener=listener, cancel=cancel)
         self._terms.fit(visit.resolved)
-        with Record(visit.run, visit.destination, lambda: self._seat) as record, self._lock:
+        return self.answer(visit)
+
+    def answer(self, visit: Visit, *, later: Later | None = None) -> GenerateResult:
+        """Answer a request that has been looked at; `later` as for a `Record`."""
+        record = Record(visit.run, visit.destination, lambda: self._seat, later)
+        with record, self._lock:
             answer(self._open(), visit.run, visit.destination, record.made)
         if not record.result.ok:
             let_go(self.placement)

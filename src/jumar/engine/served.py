@@ -6,9 +6,10 @@ future = served.answer(visit)                                # Overloaded at onc
 future.result()                                              # a GenerateResult, also a failed one
 served.close()
 
-Each worker is a thread here and a process of its own (`WatchedModel`). One that is lost is replaced
-after a pause, and has to prove itself again before it answers. What it was at work on is run once
-more by another, since an answer that was not delivered has had no effect.
+Each worker is a thread here and a process of its own (`WatchedModel`). One that is lost is
+replaced, after a pause where it had answered nothing, and has to prove itself again before it
+answers. What it was at work on is run once more by another, since an answer that was not delivered
+has had no effect. What is lost a second time in the same place is looked into (`Suspicion`).
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from jumar.contracts.errors import (
 )
 from jumar.contracts.results import GenerateResult, Parity
 from jumar.engine.answering import Encoding, Vectors, answer, begins, fail
-from jumar.engine.healing import Investigate
+from jumar.engine.healing import Investigate, Suspicion
+from jumar.engine.inline import InlineModel
 from jumar.engine.queue import Queue, Work
-from jumar.engine.service import Prove, Service
+from jumar.engine.service import Model, Prove, Service
 from jumar.engine.states import States
 from jumar.engine.visit import Terms, Visit
 from jumar.engine.watched import WatchedModel
@@ -86,6 +88,7 @@ class Served:
         self.terms = Terms(loaded)
         self._prove = prove
         self._investigate = investigate
+        self._suspicion = Suspicion()
         self._zygote = zygote
         self._room = room or nullcontext()
         self._before = before
@@ -192,14 +195,7 @@ class Served:
         self._before()
         pauses, failures = _pauses(), 0
         while not self._queue.over:
-            model = WatchedModel(
-                self.loaded,
-                heartbeat=self.service.heartbeat,
-                load_heartbeat=self.service.load_heartbeat,
-                investigate=self._investigate,
-                zygote=self._zygote,
-                renews=False,
-            )
+            model = self._model()
             try:
                 self._ready(number, model)
             except JumarError as error:
@@ -208,15 +204,29 @@ class Served:
                 if self._is_final(number, error, again=failures > 1):
                     return
             else:
-                pauses, failures = _pauses(), 0
-                self._serve(model)
+                failures = 0
+                if self._serve(model):
+                    pauses = _pauses()
                 model.close()
                 if not self._queue.over:
                     self.states.tell(number, "loading", "its process was lost")
             self._closing.wait(next(pauses))
         self.states.tell(number, "closed", "it was closed")
 
-    def _ready(self, number: int, model: WatchedModel) -> None:
+    def _model(self) -> Model:
+        if self.service.in_process:
+            return InlineModel(self.loaded)
+        return WatchedModel(
+            self.loaded,
+            heartbeat=self.service.heartbeat,
+            load_heartbeat=self.service.load_heartbeat,
+            investigate=self._investigate,
+            worth_it=self._suspicion.second,
+            zygote=self._zygote,
+            renews=False,
+        )
+
+    def _ready(self, number: int, model: Model) -> None:
         self.states.tell(number, "loading")
         model.load(cancel=self._unwanted)
         self.device = model.placement.device.label
@@ -247,32 +257,34 @@ class Served:
                 self._queue.refuse(self._error)
         return final
 
-    def _serve(self, model: WatchedModel) -> None:
-        """Answer until the model is lost, or there will be no more work.
+    def _serve(self, model: Model) -> bool:
+        """Answer until the model is lost, or there will be no more work; whether it answered.
 
         An idle one is looked at now and then: its process may be killed from outside.
         """
+        answered = False
         while not self._queue.over:
-            if not (batch := self._queue.take(LOOK_S)):
-                if not model.alive:
-                    return
-                continue
-            with self._room:
+            batch = self._queue.take(LOOK_S)
+            with self._room if batch else nullcontext():
                 if begun := [work for work in batch if begins(work)]:
                     self._answer(model, begun)
             if not model.alive:
-                return
+                break
+            answered = answered or bool(batch)
+        return answered
 
-    def _answer(self, model: WatchedModel, batch: list[Work]) -> None:
+    def _answer(self, model: Model, batch: list[Work]) -> None:
         begun = time.monotonic()
         answer(model, batch, self.parity, self._once_more)
         spent = (time.monotonic() - begun) / sum(work.size for work in batch)
         old = self._seconds or spent
         self._seconds = old + _SMOOTHING * (spent - old)
 
-    def _once_more(self, work: Work) -> bool:
-        """Whether work of a lost process waits again: once, as long as somebody wants it."""
-        if work.tries:
+    def _once_more(self, work: Work, healed: bool) -> bool:
+        """Whether work of a lost process waits again: once, and once more without the operator that
+        was found guilty of that.
+        """
+        if work.tries > int(healed):
             return False
         work.tries += 1
         self._queue.again([work])

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Union
 
-from jumar.contracts.errors import ParityFailed
+from jumar.contracts.errors import InvalidValue, ParityFailed
 from jumar.contracts.results import Parity
+from jumar.engine.inline import InlineModel
 from jumar.engine.queue import Batching
 from jumar.engine.watched import WatchedModel
 
-Prove = Callable[[WatchedModel], Parity]
+Model = Union[WatchedModel, InlineModel]  # noqa: UP007  (an object at run time on 3.10 too)
+"""A worker of a served model, in a process of its own or in the server's."""
+
+Prove = Callable[[Model], Parity]
 """Asks a loaded model its golden requests; raises ParityFailed, or gives what it found."""
 
 
@@ -24,6 +29,10 @@ class Service:
         batching: How much of equal config is answered together (encoders).
         require_verified: A model without goldens of this kind of device is not ready either.
         heartbeat, load_heartbeat: Silences that are a hang, in seconds; None: a worker's own.
+        in_process: The one worker is a thread of this process, and no process of its own.
+
+    Raises:
+        InvalidValue: `in_process` together with what needs processes.
     """
 
     workers: int = 1
@@ -32,6 +41,22 @@ class Service:
     require_verified: bool = False
     heartbeat: float | None = None
     load_heartbeat: float | None = None
+    in_process: bool = False
+
+    def __post_init__(self) -> None:
+        needs = {"workers": self.workers > 1, "heartbeat": self.heartbeat is not None}
+        needs["load_heartbeat"] = self.load_heartbeat is not None
+        for name in (name for name, needed in needs.items() if needed and self.in_process):
+            raise InvalidValue(
+                f"{name} needs workers in processes of their own, and in_process has none.",
+                hint="Leave one of the two out.",
+                param=name,
+            )
+
+    @property
+    def execution_mode(self) -> str:
+        """As reports have it."""
+        return "inline" if self.in_process else "isolated"
 
     def judged(self, parity: Parity) -> Parity:
         """What a prover found, where a model may answer with that.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from jumar import catalog
 from jumar.catalog.manifest import Manifest
 from jumar.catalog.resolution import ResolvedRequest
-from jumar.contracts.errors import InvalidRequest, RunFailed
+from jumar.contracts.errors import InvalidRequest, JumarError, RunFailed
 from jumar.contracts.requests import GenerateRequest
 from jumar.contracts.results import GenerateResult
 from jumar.devices import Placement
@@ -60,6 +60,7 @@ class WatchedModel:
         investigate: Called after a failure that may be an operator's, with no child left. What it
             finds guilty goes into the store of evidence, and so into quarantine, and the request
             is run again, once.
+        worth_it: Whether a failure is to be looked into, asked before that.
         zygote: Where children are forked from. One with imports done starts them sooner; without
             any, each child imports for itself.
         renews: Whether a child that is lost, or whose device does not answer any more, is replaced
@@ -76,6 +77,7 @@ class WatchedModel:
         heartbeat: float | None = None,
         load_heartbeat: float | None = None,
         investigate: Investigate | None = None,
+        worth_it: Callable[[JumarError, Run], bool] = lambda error, run: True,
         zygote: Zygote | None = None,
         renews: bool = True,
     ) -> None:
@@ -83,7 +85,10 @@ class WatchedModel:
         self._terms = Terms(loaded)
         self._loading_s = load_heartbeat or LOADING_S
         self._answering_s = heartbeat or ANSWERING_S
+        self.healed = False
+        """Whether an operator was found guilty since this was made."""
         self._investigate = investigate
+        self._worth_it = worth_it
         self._renews = renews
         self._own = None if zygote else Zygote()
         self._zygote = zygote or self._own
@@ -228,7 +233,7 @@ class WatchedModel:
             placement, at = self._seat.placement, run.at
             if self._investigate is None or placement is None or placement.device.kind == "cpu":
                 raise
-            if at == "export" or not may_be_an_operators(error):
+            if at == "export" or not may_be_an_operators(error) or not self._worth_it(error, run):
                 raise
             self._end()
             failed = Failed(
@@ -239,7 +244,8 @@ class WatchedModel:
                 self._answering_s,
                 run.cancel,
             )
-            if not found_guilty(self._investigate, failed, run) or not self._renews:
+            self.healed = found_guilty(self._investigate, failed, run)
+            if not self.healed or not self._renews:
                 raise
         return work()
 

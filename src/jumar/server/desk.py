@@ -95,14 +95,15 @@ class Desk:
         admitted = self.house.admit(request)
         if request.task not in manifest.tasks:
             catalog.resolve(admitted)  # raises UnsupportedTask, with the models that do it
-        return self.screen.screened(admitted, manifest.tasks[request.task])
+        screened = self.screen.screened(admitted, manifest.tasks[request.task])
+        return self.house.plan(manifest.id).applied(screened, manifest)
 
     def visit(
         self, request: GenerateRequest, listener: Listener | None, cancel: threading.Event
     ) -> Visit:
         """The request, resolved and its inputs read. Its uploads go where it cannot be run."""
         try:
-            return Visit(
+            visit = Visit(
                 request, out=self.shelf.folder, overwrite=True, listener=listener, cancel=cancel
             )
         except BaseException as error:
@@ -110,6 +111,9 @@ class Desk:
             if isinstance(error, JumarError):
                 error.message = self.inbox.without_paths(error.message)
             raise
+        ours = self.house.plan(request.model).config
+        visit.resolved.origins.update({key: "server" for key in ours if key in visit.run.config})
+        return visit
 
     def ask(self, visit: Visit) -> Future[GenerateResult]:
         """Let a visit wait for its answer; its artifacts are on the shelf before anybody hears."""

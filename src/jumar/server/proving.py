@@ -7,12 +7,12 @@ import logging
 from jumar.contracts.errors import ParityFailed
 from jumar.contracts.results import Parity
 from jumar.engine.answers import answers, digest
-from jumar.engine.watched import WatchedModel
+from jumar.engine.service import Model
 
 log = logging.getLogger(__name__)
 
 
-def proven(model: WatchedModel) -> Parity:
+def proven(model: Model) -> Parity:
     """What its recorded golden set says of a loaded model: `unverified` where there is none.
 
     Raises:

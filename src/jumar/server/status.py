@@ -126,6 +126,7 @@ def _card(row: ModelRow, served: Served | None) -> dict[str, Any]:
         "golden": parity.model_dump() if parity else {"status": "pending"},
         "waiting": served.waiting if served else 0,
         "pending": served.pending if served else 0,
+        "execution_mode": served.service.execution_mode if served else None,
         "workers": [one.name for one in served.states.each()] if served else [],
     }
 
