@@ -16,10 +16,10 @@ from vllm.platforms.interface import Platform, PlatformEnum
 from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
 from jumar.contracts.errors import InvalidValue
-from jumar.vllm import operators, options
+from jumar.vllm import operators, options, patches
 from jumar.vllm.activation import LOGGER
 from jumar.vllm.attention import backend_path
-from jumar.vllm.models import refuse
+from jumar.vllm.refusals import refuse
 from jumar.vllm.versions import untested
 
 if TYPE_CHECKING:
@@ -71,19 +71,13 @@ class JumarPlatform(Platform):
         """Jumar's worker, the eager path, one step at a time.
 
         Raises:
-            InvalidValue: the model cannot be served, or a runner is asked for that is not here.
+            InvalidValue: something in it cannot be served (`jumar.vllm.refusals`).
         """
         from vllm.config import CompilationMode, CUDAGraphMode
 
+        refuse(vllm_config)
         if vllm_config.model_config is not None:
-            refuse(vllm_config.model_config)
             vllm_config.model_config.disable_cascade_attn = True
-        if vllm_config.use_v2_model_runner:
-            raise InvalidValue(
-                "Jumar's platform has vLLM's model runner V1 only.",
-                hint="Unset VLLM_USE_V2_MODEL_RUNNER.",
-                param="VLLM_USE_V2_MODEL_RUNNER",
-            )
         if cls.in_host_memory():
             _leave_room(vllm_config.cache_config)
         parallel = vllm_config.parallel_config
@@ -128,6 +122,11 @@ class JumarPlatform(Platform):
     @classmethod
     def import_kernels(cls) -> None:
         """None: the default warns that vLLM's compiled operators for CUDA are missing."""
+
+    @classmethod
+    def register_triton_kernel_overrides(cls) -> None:
+        """Where vLLM 0.33 asks a platform for its kernels; in 0.24 the worker does it."""
+        patches.apply(cls.device_type, "worker")
 
     @classmethod
     def import_ir_kernels(cls) -> None:

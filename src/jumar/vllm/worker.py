@@ -98,6 +98,10 @@ class JumarWorker(Worker):
             # Names the shared memory of this engine's collectives.
             os.environ["VLLM_DIST_IDENT"] = self.distributed_init_method.split(":")[-1]
             return torch.device("cpu")
+        if self.parallel_config.distributed_executor_backend not in ("ray", "external_launcher"):
+            # Engines side by side see the same cards; each takes its own.
+            engine = self.parallel_config.data_parallel_rank_local or 0
+            self.local_rank += engine * self.parallel_config.world_size
         index = current_platform.logical_device_id_to_visible_device_id(self.local_rank)
         return torch.device(current_platform.device_type, index)
 

@@ -60,8 +60,7 @@ class Patch:
         """
         if problem := self.problem():
             raise self._unfit(problem)
-        owner, attribute, _ = _find(self.target)
-        setattr(owner, attribute, load(self.replacement))
+        self._put()
         if not self.in_force():
             raise self._unfit(f"{self.target} is not what was put there")
         try:
@@ -73,11 +72,28 @@ class Patch:
         """Whether the target is the replacement now."""
         return _find(self.target)[2] is load(self.replacement)
 
+    def _put(self) -> None:
+        owner, attribute, _ = _find(self.target)
+        setattr(owner, attribute, load(self.replacement))
+
     def _unfit(self, problem: str) -> DependencyMissing:
         return DependencyMissing(
             f"The patch {self.name} does not fit this vLLM: {problem}.",
             hint="jumar vllm patches shows all of them; docs/vllm.md says which vLLM was tested.",
         )
+
+
+class Kernel(Patch):
+    """A kernel for which vLLM has a place where platforms register theirs (0.33 has)."""
+
+    def in_force(self) -> bool:
+        """Whether calls of the kernel reach the replacement."""
+        return getattr(_find(self.target)[2], "func", None) is load(self.replacement)
+
+    def _put(self) -> None:
+        from vllm.triton_utils.dispatcher import register_kernels
+
+        register_kernels({self.target.replace(":", "."): load(self.replacement)})
 
 
 def load(path: str) -> Any:
@@ -97,4 +113,5 @@ def _find(path: str) -> tuple[Any, str, Any]:
 
 def _parameters(found: Any) -> tuple[str, ...]:
     kinds = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-    return tuple(p.name for p in signature(found).parameters.values() if p.kind not in kinds)
+    function = getattr(found, "func", None) or getattr(found, "fn", found)  # of a Triton kernel
+    return tuple(p.name for p in signature(function).parameters.values() if p.kind not in kinds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jumar.vllm.patches.base import Patch
+from jumar.vllm.patches.base import Kernel, Patch
 
 _HERE = "jumar.vllm.patches"
 
@@ -32,7 +32,24 @@ PATCHES: tuple[Patch, ...] = (
         proof=f"{_HERE}.proofs:slots_are_those_of_the_blocks",
         why="The only kernel of a greedy step that exists in Triton alone.",
         how="The same slots, from a bucketize and a gather in torch.",
-        until="vLLM 0.24 is no longer supported; later ones let a platform register the kernel.",
+        until="vLLM 0.24 is no longer supported: the next row takes its place.",
         parameters=("self", "num_reqs", "query_start_loc", "positions"),
+        versions="<0.33",
+    ),
+    Kernel(
+        name="slot-mapping-kernel",
+        target="vllm.v1.worker.block_table:ComputeSlotMappingKernel.kernel",
+        replacement=f"{_HERE}.replacements:slot_mapping_kernel",
+        proof=f"{_HERE}.proofs:slots_are_those_of_the_blocks",
+        why="The only kernel of a greedy step that exists in Triton alone.",
+        how="Registered where vLLM has platforms register their kernels.",
+        until="vLLM has this kernel in torch, for platforms without Triton.",
+        parameters=(
+            *("num_tokens", "max_num_tokens", "query_start_loc_ptr", "positions_ptr"),
+            *("block_table_ptr", "block_table_stride", "slot_mapping_ptr"),
+            *("KV_CACHE_BLOCK_SIZE", "TOTAL_CP_WORLD_SIZE", "TOTAL_CP_RANK"),
+            *("CP_KV_CACHE_INTERLEAVE_SIZE", "PAD_ID", "BLOCK_SIZE"),
+        ),
+        versions=">=0.33",
     ),
 )

@@ -13,18 +13,48 @@ PAD_SLOT = -1
 def compute_slot_mapping(
     self: Any, num_reqs: int, query_start_loc: torch.Tensor, positions: torch.Tensor
 ) -> None:
-    """The slot of each scheduled token: `block * block_size + offset in the block`.
+    """The method of vLLM 0.24's block table."""
+    table, slots = self.block_table.gpu, self.slot_mapping.gpu
+    _map(query_start_loc[: num_reqs + 1], positions, table, slots, self.block_size)
 
-    `query_start_loc`: [num_reqs + 1] int32, where each request's tokens begin; `positions`:
-    [tokens] int64 within the request; written is `self.slot_mapping.gpu`, int64, padded behind.
+
+def slot_mapping_kernel(
+    num_tokens: int,
+    max_num_tokens: int,
+    query_start_loc_ptr: torch.Tensor,
+    positions_ptr: torch.Tensor,
+    block_table_ptr: torch.Tensor,
+    block_table_stride: int,
+    slot_mapping_ptr: torch.Tensor,
+    KV_CACHE_BLOCK_SIZE: int,  # noqa: N803  (the kernel's own names)
+    TOTAL_CP_WORLD_SIZE: int = 1,  # noqa: N803
+    TOTAL_CP_RANK: int = 0,  # noqa: N803
+    CP_KV_CACHE_INTERLEAVE_SIZE: int = 1,  # noqa: N803
+    PAD_ID: int = PAD_SLOT,  # noqa: N803
+    BLOCK_SIZE: int = 1024,  # noqa: N803
+) -> None:
+    """The kernel of vLLM 0.33's block table, whose parameters have these names."""
+    positions = positions_ptr[:num_tokens]
+    _map(query_start_loc_ptr, positions, block_table_ptr, slot_mapping_ptr, KV_CACHE_BLOCK_SIZE)
+
+
+def _map(
+    begins: torch.Tensor,
+    positions: torch.Tensor,
+    table: torch.Tensor,
+    slots: torch.Tensor,
+    block_size: int,
+) -> None:
+    """Write the slot of each scheduled token: `block * block_size + offset in the block`.
+
+    `begins`: [requests + 1] int32, where the tokens of each request begin; `positions`: [tokens]
+    int64 within its request; `table`: [rows, blocks] int32; `slots`: int64, padded behind.
     """
     tokens = positions.shape[0]
-    ends = query_start_loc[1 : num_reqs + 1]
-    request = torch.bucketize(torch.arange(tokens, device=ends.device), ends, right=True)
-    block = torch.div(positions, self.block_size, rounding_mode="floor")
-    slots = self.block_table.gpu[request, block] * self.block_size + positions % self.block_size
-    self.slot_mapping.gpu[:tokens] = slots
-    self.slot_mapping.gpu[tokens:].fill_(PAD_SLOT)
+    request = torch.bucketize(torch.arange(tokens, device=begins.device), begins[1:], right=True)
+    block = torch.div(positions, block_size, rounding_mode="floor")
+    slots[:tokens] = table[request, block] * block_size + positions % block_size
+    slots[tokens:].fill_(PAD_SLOT)
 
 
 def nothing(*args: Any, **kwargs: Any) -> None:
