@@ -135,7 +135,7 @@ def decided(device: Any) -> Process:
     from vllm.version import __version__ as version
 
     from jumar.devices import accelerators
-    from jumar.operators.catalogue import live
+    from jumar.operators.catalogue import Catalogue, live
     from jumar.operators.policy import effective
     from jumar.operators.policy.layers import with_layers
 
@@ -143,9 +143,11 @@ def decided(device: Any) -> Process:
     accelerator = accelerators()[kind]
     fingerprint = {"device_class": accelerator.device_class(), **accelerator.fingerprint()}
     rules = quarantine(Store(), fingerprint)
-    catalogue = with_layers(live(), usable_only=True)
-    asked = {**fingerprint, "vllm": version}
-    decisions = resolve(effective(kind), catalogue, asked, rules)
+    policy = effective(kind)
+    named = rules.rules or any(layer.rules for layer in policy.layers)
+    # Where no rule and no evidence names an operator, torch's need not be known: most of a second.
+    catalogue = with_layers(live() if named else Catalogue({}, {}), usable_only=True)
+    decisions = resolve(policy, catalogue, {**fingerprint, "vllm": version}, rules)
     config = get_current_vllm_config_or_none()
     model = config.model_config if config is not None else None
     return Process(
