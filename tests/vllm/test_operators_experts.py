@@ -162,7 +162,8 @@ def test_weights_on_the_input_go_through_the_activation(engine):
     found = of.quant_method.apply(
         of, x, weights.to(x), ids.to(x.device), shared_experts=None, shared_experts_input=None
     )
-    close(found, token_by_token(made, x.cpu() * weights.float(), torch.ones(5, 1), ids))
+    once = torch.ones(5, 1, device="cpu")
+    close(found, token_by_token(made, x.cpu() * weights.float(), once, ids))
 
 
 @pytest.mark.parametrize(
