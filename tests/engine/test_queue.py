@@ -176,3 +176,57 @@ def test_many_threads_lose_nothing_and_get_nothing_twice() -> None:
     for server in servers:
         server.join(10)
     assert sorted((name for mine in got for name in mine), key=int) == [str(n) for n in range(500)]
+
+
+# ---- callers that come together ------------------------------------------------------------------
+
+
+def crowd(clock: Clock, *, first: int, again: int, together: object = "k") -> Queue:
+    """`first` works were taken at once; `again` of their callers are back, and each takes 8 s."""
+    queue = Queue(99, Batching(most=9), clock=clock)
+    for number in range(first):
+        queue.put(Work(number, 8.0, together=together, arrived=clock.now))
+    queue.take(timeout=0)
+    for number in range(again):
+        queue.put(Work(number, 8.0, together=together, arrived=clock.now))
+    return queue
+
+
+def test_a_batch_waits_for_those_who_were_together_before_for_a_part_of_its_time(
+    clock: Clock,
+) -> None:
+    queue = crowd(clock, first=4, again=2)
+    assert queue.take(timeout=0) == [], "two of four are back"
+    queue.put(Work("third", 8.0, together="k", arrived=clock.now))
+    queue.put(Work("fourth", 8.0, together="k", arrived=clock.now))
+    assert len(queue.take(timeout=0)) == 4, "all are"
+
+
+def test_it_does_not_wait_longer_for_who_stays_away() -> None:
+    queue = Queue(99, Batching(most=9))
+    for number in range(4):
+        queue.put(Work(number, 0.04, together="k"))
+    assert len(queue.take()) == 4
+    queue.put(Work("back", 0.04, together="k"))
+    assert names(queue.take()) == ["back"]
+
+
+@pytest.mark.parametrize(("first", "together"), [(1, "k"), (4, None)])
+def test_a_caller_who_was_alone_never_waits(clock: Clock, first: int, together: object) -> None:
+    queue = crowd(clock, first=first, again=1, together=together)
+    while len(queue) > 1:
+        queue.take(timeout=0)
+    assert len(queue.take(timeout=0)) == 1
+
+
+def test_nobody_waits_for_a_crowd_while_other_work_does(clock: Clock) -> None:
+    queue = crowd(clock, first=4, again=1)
+    queue.put(Work("other", 8.0, together="else", arrived=clock.now))
+    assert names(queue.take(timeout=0)) == [0]
+
+
+def test_those_of_like_size_are_together_and_the_first_is_always_among_them(clock: Clock) -> None:
+    queue = Queue(99, Batching(most=2), clock=clock)
+    for size in (10, 500, 400, 12):
+        queue.put(Work(size, together="k", size=size, arrived=clock.now))
+    assert [names(queue.take(timeout=0)) for _ in range(2)] == [[10, 12], [500, 400]]

@@ -7,6 +7,10 @@
 Order: each work has a *due time*, its arrival plus what it is expected to take. The earliest is
 next. Short work overtakes long work, but only for as long as the long work itself takes: whoever
 arrives later than a waiting one's due time cannot overtake it any more.
+
+What is answered together is of like size: those nearest to the first. Callers whose last answers
+came together ask again at nearly the same time, so a batch waits for as many as there were, for a
+small part of the time that it takes. One caller alone never waits.
 """
 
 from __future__ import annotations
@@ -18,6 +22,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jumar.contracts.errors import Cancelled, DeadlineExceeded, JumarError, NotReady, Overloaded
+
+PATIENCE = 0.25
+"""Part of its own time for which a batch waits for those who were together before."""
 
 
 @dataclass(eq=False)
@@ -52,7 +59,7 @@ class Work:
 @dataclass(frozen=True)
 class Batching:
     """How much is answered together: works, their sizes added up, and the seconds that a batch
-    that is not full waits for more.
+    that is not full waits for more, whether or not there was a crowd before.
     """
 
     most: int = 1
@@ -74,6 +81,7 @@ class Queue:
         self._batching = batching
         self._clock = clock
         self._waiting: list[Work] = []
+        self._crowd: tuple[Hashable, int] = (None, 1)  # key of the last batch, and how many had it
         self._refusing: JumarError | None = None  # what comes
         self._closed = False  # for work that a lost worker had taken, too
         self._changed = threading.Condition()
@@ -134,11 +142,12 @@ class Queue:
 
         Work whose deadline has passed is refused on the way.
         """
-        until = None if timeout is None else self._clock() + timeout
+        since = self._clock()
+        until = None if timeout is None else since + timeout
         while True:
             with self._changed:
                 late = self._late()
-                batch, wait = ([], 0.0) if late else self._next()
+                batch, wait = ([], 0.0) if late else self._next(since)
                 if not late and not batch:
                     if self._refusing is not None:
                         return []
@@ -187,25 +196,36 @@ class Queue:
         self._waiting = [work for work in self._waiting if work not in late]
         return late
 
-    def _next(self) -> tuple[list[Work], float]:
-        """The batch that is ready, or nothing and the seconds to wait for one."""
+    def _next(self, since: float) -> tuple[list[Work], float]:
+        """The batch that is ready, or nothing and the seconds to wait for one. `since` is when a
+        worker began to wait for it.
+        """
         if not self._waiting:
             return [], 0.0
-        queued = sorted(self._waiting, key=lambda work: work.due)
-        first = queued[0]
-        batch = self._company(first, queued[1:])
-        left = first.arrived + self._batching.window - self._clock()
+        first, *others = sorted(self._waiting, key=lambda work: work.due)
+        like = [] if first.together is None else [o for o in others if o.together == first.together]
+        batch = self._company(first, like)
+        left = self._waits_until(batch, since) - self._clock()
         more = first.together is not None and self._refusing is None and self._has_room(batch)
         if more and left > 0:
             return [], left
+        self._crowd = (first.together, 1 + len(like))
         self._waiting = [work for work in self._waiting if work not in batch]
         return batch, 0.0
 
-    def _company(self, first: Work, others: list[Work]) -> list[Work]:
+    def _waits_until(self, batch: list[Work], since: float) -> float:
+        asked = batch[0].arrived + self._batching.window
+        key, crowd = self._crowd
+        alone = key != batch[0].together or len(batch) >= crowd or len(batch) < len(self._waiting)
+        return (
+            asked if alone else max(asked, since + PATIENCE * sum(work.seconds for work in batch))
+        )
+
+    def _company(self, first: Work, like: list[Work]) -> list[Work]:
         batch, size = [first], first.size
-        for work in others if first.together is not None else ():
+        for work in sorted(like, key=lambda work: abs(work.size - first.size)):
             fits = len(batch) < self._batching.most and size + work.size <= self._batching.budget
-            if work.together == first.together and fits:
+            if fits:
                 batch.append(work)
                 size += work.size
         return batch
