@@ -46,6 +46,11 @@ from jumar.isolate import Zygote
 LOOK_S = 1.0
 """Between two looks at an idle worker, in seconds."""
 
+TRIES = 3
+"""Loads that fail one after the other before callers who wait are told: a worker may be killed from
+outside while it loads, and the next one is there soon.
+"""
+
 LONGEST_PAUSE_S = 60.0
 _SMOOTHING = 0.2
 """Weight of the newest measurement in the expected time of a request."""
@@ -201,7 +206,7 @@ class Served:
             except JumarError as error:
                 model.close()
                 failures += 1
-                if self._is_final(number, error, again=failures > 1):
+                if self._is_final(number, error, again=failures >= TRIES):
                     return
             else:
                 failures = 0
@@ -239,7 +244,8 @@ class Served:
     def _is_final(self, number: int, error: JumarError, *, again: bool) -> bool:
         """Tell of a failure to get ready; True where this worker will not try again.
 
-        With the last worker, what waits is refused, unless a process was lost for the first time.
+        With the last worker, what waits is refused: at once where the failure says why no other
+        load would do, else after `TRIES`.
         """
         if isinstance(error, InsufficientMemory) and self._make_room(self):
             self.states.tell(number, "loading", "others were let go for it")

@@ -14,6 +14,11 @@ import uvicorn
 from jumar.server.app import application
 from jumar.server.desk import Desk
 
+KEEP_ALIVE_S = 75
+"""For an idle connection. Longer than clients keep theirs (httpx, and so OpenAI's: 5 s, as uvicorn
+by itself), so that none sends a request just when the server hangs up.
+"""
+
 
 class Server(uvicorn.Server):
     """uvicorn's, which tells the desk of a signal at once, and the operator of the address."""
@@ -64,6 +69,7 @@ def serve(
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=round(grace),
+        timeout_keep_alive=KEEP_ALIVE_S,
         server_header=False,
     )
     server = Server(desk, config, listening)
