@@ -136,10 +136,14 @@ class JumarPlatform(Platform):
 
     @classmethod
     def get_default_ir_op_priority(cls, vllm_config: VllmConfig) -> Any:
-        """Jumar's provider: which implementation that is, each worker decides."""
+        """Jumar's provider, for what it has; which implementation that is, each worker decides."""
         from vllm.config.kernel import IrOpPriorityConfig
+        from vllm.ir.op import IrOp
 
-        return IrOpPriorityConfig.with_default([operators.IR_PROVIDER, "native"])
+        cls.import_ir_kernels()
+        own = [name for name, one in IrOp.registry.items() if operators.IR_PROVIDER in one.impls]
+        order = [operators.IR_PROVIDER, "native"]
+        return IrOpPriorityConfig.with_default(["native"], **dict.fromkeys(own, order))
 
     @classmethod
     def pre_register_and_update(cls, parser: Any = None) -> None:

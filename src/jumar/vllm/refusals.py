@@ -13,11 +13,16 @@ from jumar.contracts.errors import InvalidValue
 
 GATED_DELTA_NETS = frozenset(
     {
+        "AliceAIForCausalLM",
+        "InternS2MobiusForConditionalGeneration",
+        "InternS2MobiusMTP",
         "KimiLinearForCausalLM",
         "OlmoHybridForCausalLM",
         "Qwen3NextForCausalLM",
         "Qwen3NextMTP",
+        "Qwen3_5ForCausalLM",
         "Qwen3_5ForConditionalGeneration",
+        "Qwen3_5MoeForCausalLM",
         "Qwen3_5MoeForConditionalGeneration",
         "Qwen3_5MTP",
         "Qwen3_5MoeMTP",
@@ -60,9 +65,9 @@ REFUSALS = (
     Refusal(
         _gated_delta_net,
         "Its gated delta nets (GDN) need operators (chunk_gated_delta_rule, causal_conv1d and their"
-        " like) that vLLM has in Triton only, and moves: what plugins replaced in 0.20 lies"
-        " elsewhere in 0.24 (layers/mamba/gdn, layers/fla/ops), and a patch of the old names does"
-        " nothing.",
+        " like) that vLLM has in Triton only, and moves: since 0.20 to layers/mamba/gdn and"
+        " layers/fla/ops (0.24), then to third_party/flash_linear_attention (0.33). A patch of the"
+        " old names would do nothing.",
         _SERVED,
         "model",
     ),
