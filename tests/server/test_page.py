@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.isolate.conftest import eventually
 from tests.reporting.test_html import ATTACK, Page
 from tests.server.test_jobs import is_over, start
@@ -13,7 +14,9 @@ from tests.support.serving import Running, serving
 
 from jumar import catalog
 from jumar.catalog.manifest import Param
+from jumar.cli.serve import command
 from jumar.runtime.families.remote.service import Service
+from jumar.server.desk import Desk
 from jumar.server.forwarding.upstreams import Upstream, Upstreams
 from jumar.server.page.forms import Field, groups
 from jumar.server.page.shell import FILES
@@ -261,3 +264,18 @@ BOUNDS = [
 @pytest.mark.parametrize(("param", "said"), BOUNDS, ids=[said for _, said in BOUNDS])
 def test_bounds_are_said_in_words(param: dict[str, Any], said: str) -> None:
     assert Field("config", "key", Param(help="", **param)).bounds == said
+
+
+@pytest.mark.parametrize("more", [(), ("--no-page",)])
+def test_the_command_says_where_its_page_is(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    def served(desk: Desk, *, listening: Any, **how: Any) -> None:
+        assert desk.settings.page is not bool(more)
+        listening("http://127.0.0.1:8100")
+
+    monkeypatch.setattr("jumar.server.running.serve", served)
+    monkeypatch.setattr("jumar.server.running.log_to_stderr", lambda level: None)
+    found = CliRunner().invoke(command, ["--data-dir", str(tmp_path), *more])
+    assert "listens on http://127.0.0.1:8100\n" in found.stderr
+    assert ("page: http://127.0.0.1:8100/\n" in found.stderr) is not bool(more)
