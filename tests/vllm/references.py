@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 
 Tokens = list[int]
 
@@ -31,19 +33,15 @@ def greedy(
     folder: Path, asked: Iterable[Sequence[int]], count: int, stop: int | None = None
 ) -> list[Tokens]:
     """`count` tokens in float32 for each prompt, fewer where `stop` comes before."""
-    from transformers import AutoModelForCausalLM
-
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    model = _loaded("AutoModelForCausalLM", folder)
     given = ({"input_ids": torch.tensor([one])} for one in asked)
     return [_continued(model, one, count, stop) for one in given]
 
 
 def seen(folder: Path, asked: Iterable[tuple[str, Any]], count: int) -> list[Tokens]:
     """As `greedy`, for texts with their picture (None where there is none)."""
-    from transformers import AutoModelForImageTextToText, AutoProcessor
-
-    model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
-    processor = AutoProcessor.from_pretrained(folder)
+    model = _loaded("AutoModelForImageTextToText", folder)
+    processor = transformers.AutoProcessor.from_pretrained(folder)
     made = []
     for text, picture in asked:
         pictures = {} if picture is None else {"images": [picture]}
@@ -54,12 +52,15 @@ def seen(folder: Path, asked: Iterable[tuple[str, Any]], count: int) -> list[Tok
 
 def vectors(folder: Path, asked: Iterable[Sequence[int]], at: int) -> list[torch.Tensor]:
     """The last hidden state of the token at index `at`, of length one."""
-    from transformers import AutoModel
-
-    model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    model = _loaded("AutoModel", folder)
     with torch.inference_mode():
         states = [model(torch.tensor([one])).last_hidden_state[0, at] for one in asked]
     return [torch.nn.functional.normalize(state, dim=0) for state in states]
+
+
+@lru_cache(maxsize=1)
+def _loaded(kind: str, folder: Path) -> Any:
+    return getattr(transformers, kind).from_pretrained(folder, dtype=torch.float32).eval()
 
 
 def _continued(model: Any, given: dict[str, Any], count: int, stop: int | None = None) -> Tokens:

@@ -10,14 +10,23 @@ from typing import Any
 
 import pytest
 from tests.vllm import references
-from tests.vllm.engines import answers, arriving, engine, metric, outputs, sampling
+from tests.vllm.engines import (
+    BLOCKS,
+    EMULATED,
+    answers,
+    arriving,
+    engine,
+    metric,
+    outputs,
+    sampling,
+)
 
 pytest.importorskip("vllm")
 
 LONG = ("qwen2", "llama", "glm4_moe", "mistral", "gemma2", "bloom")
 DECODERS = ["qwen3_moe", "qwen3", *(pytest.param(name, marks=pytest.mark.long) for name in LONG)]
-FEWER = {"mistral": 12}
-"""Blocks of the cache, where 24 are enough for eight answers: a window's layers free theirs."""
+FEWER = {} if EMULATED else {"mistral": 12}
+"""Blocks of the cache, where there are enough for all answers: a window's layers free theirs."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +40,7 @@ class Served:
 @pytest.fixture(scope="module", params=DECODERS)
 def served(request: pytest.FixtureRequest, tiny: Callable[[str], Path]) -> Iterator[Served]:
     folder = tiny(request.param)
-    with engine(folder, num_gpu_blocks_override=FEWER.get(request.param, 24)) as llm:
+    with engine(folder, num_gpu_blocks_override=FEWER.get(request.param, BLOCKS)) as llm:
         yield Served(llm, folder)
 
 
@@ -41,11 +50,11 @@ def test_tokens_are_equal_for_prompts_of_all_lengths_in_chunks(served: Served) -
 
 
 def test_tokens_are_equal_when_a_prefix_comes_from_the_cache(served: Served) -> None:
-    [shared] = references.prompts([80], seed=4)
+    [shared] = references.prompts([140], seed=4)
     asked = references.prompts((1, 9, 30), seed=5, prefix=shared)
     answers(served.llm, asked[:1], 2)
     again = outputs(served.llm, asked, 16)
-    assert all(one.num_cached_tokens >= 64 for one in again[1:])
+    assert all(one.num_cached_tokens >= 128 for one in again[1:])
     assert [list(one.outputs[0].token_ids) for one in again] == references.greedy(
         served.folder, asked, 16
     )
@@ -59,20 +68,24 @@ def test_tokens_are_equal_for_requests_that_arrive_while_others_decode(served: S
 
 
 def test_tokens_are_equal_when_requests_are_preempted(served: Served) -> None:
-    asked = references.prompts((50, 40, 30, 48, 20, 45, 33, 2), seed=6)
+    asked = references.prompts((100, 115, 90, 120, 110, 2), seed=6)
     before = metric(served.llm, "num_preemptions")
     made = answers(served.llm, asked, 40)
-    assert metric(served.llm, "num_preemptions") > before, "eight answers fitted into the cache"
+    assert metric(served.llm, "num_preemptions") > before, "all answers fitted into the cache"
     assert made == references.greedy(served.folder, asked, 40)
 
 
 @pytest.mark.parametrize(("name", "at"), [("bert", 0), ("qwen3", -1)])
 def test_vectors_are_equal(name: str, at: int, tiny: Callable[[str], Path]) -> None:
-    """The first token of an encoder, which sees the whole text; the last one of a decoder."""
+    """The first token of an encoder, which sees the whole text; the last one of a decoder.
+
+    What the cache may take is measured here by a profile run, and named in the other tests.
+    """
     import torch
 
     folder = tiny(name)
-    with engine(folder, runner="pooling", max_num_batched_tokens=256) as llm:
+    measured = {"kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.1}
+    with engine(folder, runner="pooling", max_num_batched_tokens=256, **measured) as llm:
         asked = references.prompts((1, 3, 17, 33, 60), seed=7)
         made = llm.embed([{"prompt_token_ids": one} for one in asked], use_tqdm=False)
     for one, wanted in zip(made, references.vectors(folder, asked, at), strict=True):
