@@ -183,17 +183,14 @@ class AscendImpl(TorchPagedImpl):
             rows = (key[:count].contiguous(), value[:count].contiguous())
             self._fused(step, query, *rows, step.ends, {}, output)
             return output
-        keys, values = kv_cache.view(2, -1, self._block(step), self.num_kv_heads, self.head_size)
+        block = step.lengths.builder.block
+        keys, values = kv_cache.view(2, -1, block, self.num_kv_heads, self.head_size)
         if self.kv_sharing_target_layer_name is None and key is not None:
             self._put(key, value, keys, values, step.written)
-        paged = {"block_table": step.block_table, "block_size": self._block(step)}
+        paged = {"block_table": step.block_table, "block_size": block}
         flat = (keys.flatten(2), values.flatten(2))
         self._fused(step, query, *flat, step.lengths.keys, paged, output)
         return output
-
-    @staticmethod
-    def _block(step: AscendMetadata) -> int:
-        return step.lengths.builder.block
 
     def _put(self, key: Tensor, value: Tensor, keys: Tensor, values: Tensor, new: KVRows) -> None:
         """Write the new tokens, (tokens, kv heads, head size), to their slots."""

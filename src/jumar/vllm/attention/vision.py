@@ -64,11 +64,11 @@ class TorchVisionAttention(MMEncoderAttention):
         output = torch.empty_like(query, memory_format=torch.contiguous_format)
         token_bytes = 2 * keys[0].numel() * keys.element_size()
         for batch in _batches(starts, token_bytes, query.device):
-            own = [
+            k, v = (
                 rows_of(one, batch.key_tokens).unflatten(0, (batch.n, batch.k)).transpose(1, 2)
                 for one in (keys, values)
-            ]
-            self.formula(batch, query, *own, False, output)
+            )
+            self.formula(batch, query, k, v, False, output)
         return output
 
 
