@@ -78,7 +78,8 @@ def rotary_embedding(
         a, b = (head[..., 0::2], head[..., 1::2]) if interleaved else head.chunk(2, -1)
         pair = (a * cos - b * sin, b * cos + a * sin)
         joined = torch.stack(pair, -1).flatten(-2) if interleaved else torch.cat(pair, -1)
-        return torch.cat((joined.to(x.dtype), x[..., size:]), -1)
+        joined = joined.to(x.dtype)
+        return joined if size == x.shape[-1] else torch.cat((joined, x[..., size:]), -1)
 
     return turned(query), turned(key)
 
