@@ -11,7 +11,7 @@ from tests.support.tiny_checkpoints import sentence_bert
 
 from jumar import requests
 from jumar.contracts.results import Parity
-from jumar.engine.answering import Encoding
+from jumar.engine.results import Encoding
 from jumar.engine.house import House, Limits
 from jumar.engine.queue import Batching
 from jumar.engine.service import Service

@@ -11,7 +11,7 @@ from tests.support.tiny_checkpoints import sentence_bert
 import jumar
 from jumar import catalog
 from jumar.contracts.errors import RunFailed
-from jumar.engine.answering import Encoding
+from jumar.engine.results import Encoding
 from jumar.engine.served import Served
 from jumar.evidence import Evidence, Store, Subject
 from jumar.isolate import Zygote

@@ -110,6 +110,20 @@ _FILE = click.Path(path_type=Path)
     help="Requests answered together, where a model can.",
 )
 @click.option(
+    "--max-batch-tokens",
+    type=click.IntRange(1, 1 << 20),
+    default=16_384,
+    show_default=True,
+    help="Tokens computed together, where a model reads texts.",
+)
+@click.option(
+    "--result-cache-entries",
+    type=click.IntRange(min=0),
+    default=16_384,
+    show_default=True,
+    help="Texts of each model whose vectors or labels are kept; 0: none.",
+)
+@click.option(
     "--require-verified",
     is_flag=True,
     help="Refuse a model without golden answers for this kind of device.",
@@ -283,7 +297,10 @@ def _service(**how: Any) -> Service:
     return Service(
         workers=how["workers"],
         queue=how["max_queue"],
-        batching=Batching(how["max_batch_size"], window=how["batch_window_ms"] / 1e3),
+        batching=Batching(
+            how["max_batch_size"], how["max_batch_tokens"], how["batch_window_ms"] / 1e3
+        ),
+        results=how["result_cache_entries"],
         require_verified=how["require_verified"],
         heartbeat=how["heartbeat"],
         load_heartbeat=how["load_heartbeat"],

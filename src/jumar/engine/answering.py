@@ -3,42 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jumar.contracts.errors import JumarError
 from jumar.contracts.results import Parity, StageEventRecord
 from jumar.engine.queue import Work
+from jumar.engine.results import Encoding, Vectors
 from jumar.engine.service import Model
 from jumar.engine.visit import Visit
-
-if TYPE_CHECKING:
-    import numpy as np
 
 OnceMore = Callable[[Work, bool], bool]
 """Lets work of a lost worker wait again; False where it has had its tries. The second argument:
 whether an operator was found guilty meanwhile, which makes it worth another one.
 """
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """Texts to be encoded, with the config of the request."""
-
-    texts: Sequence[str]
-    config: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Vectors:
-    """The vectors of an `Encoding`: float32 [n, dimensions]; and the tokens of each text, special
-    ones included: empty where the model does not count them.
-    """
-
-    values: np.ndarray[Any, Any]
-    tokens: tuple[int, ...] = ()
 
 
 def answer(model: Model, batch: list[Work], parity: Parity, once_more: OnceMore) -> None:
@@ -93,22 +72,26 @@ def _stopped(visit: Visit) -> bool:
 
 def _encode(model: Model, batch: list[Work], once_more: OnceMore) -> None:
     """All texts in one; where that fails, each alone, so that nobody pays for another's."""
-    texts = [text for work in batch for text in work.what[0].texts]
-    counts: list[int] = []
+    asked: list[Encoding] = [work.what[0] for work in batch]
+    texts = [text for one in asked for text in one.texts]
+    beside = {name: [t for one in asked for t in one.beside[name]] for name in asked[0].beside}
+    told: dict[str, Sequence[int]] = {}
 
-    def count(event: StageEventRecord) -> None:
-        counts.extend(event.data.get("tokens", ()))
+    def hear(event: StageEventRecord) -> None:
+        if event.event == "tokenized":
+            told.update(event.data)
 
     try:
-        vectors = model.encode(texts, listener=count, **batch[0].what[0].config)
+        values = model.encode(texts, listener=hear, **beside, **asked[0].config)
     except JumarError as error:
         _encode_alone(model, batch, error, once_more)
         return
+    tokens, over = tuple(told.get("tokens", ())), tuple(told.get("over", ()))
     at = 0
-    for work in batch:
-        here = slice(at, at + work.size)
-        work.what[1].set_result(Vectors(vectors[here], tuple(counts[here])))
-        at += work.size
+    for work, one in zip(batch, asked, strict=True):
+        here = slice(at, at + len(one.texts))
+        work.what[1].set_result(Vectors(values[here], tokens[here], over[here]))
+        at += len(one.texts)
 
 
 def _encode_alone(model: Model, batch: list[Work], error: JumarError, once_more: OnceMore) -> None:

@@ -28,9 +28,9 @@ from jumar.contracts.requests import GenerateRequest
 from jumar.contracts.results import GenerateResult
 from jumar.devices import accelerators
 from jumar.devices.select import parse
-from jumar.engine.answering import Encoding, Vectors
 from jumar.engine.healing import Investigate
 from jumar.engine.plan import Plan
+from jumar.engine.results import Encoding, Vectors
 from jumar.engine.served import Served
 from jumar.engine.service import Prove, Service
 from jumar.engine.visit import Visit

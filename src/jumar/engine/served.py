@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 from jumar.catalog.resolution import ResolvedRequest
@@ -33,10 +34,11 @@ from jumar.contracts.errors import (
     WeightsUnavailable,
 )
 from jumar.contracts.results import GenerateResult, Parity
-from jumar.engine.answering import Encoding, Vectors, answer, begins, fail
+from jumar.engine.answering import answer, begins, fail
 from jumar.engine.healing import Investigate, Suspicion
 from jumar.engine.inline import InlineModel
 from jumar.engine.queue import Queue, Work
+from jumar.engine.results import Encoding, Results, Vectors
 from jumar.engine.service import Model, Prove, Service
 from jumar.engine.states import States
 from jumar.engine.visit import Terms, Visit
@@ -52,6 +54,9 @@ outside while it loads, and the next one is there soon.
 """
 
 LONGEST_PAUSE_S = 60.0
+MOST_TOKENS = 1 << 20
+"""A budget above this is none: what `batch_tokens` of the vocabulary may be."""
+
 _SMOOTHING = 0.2
 """Weight of the newest measurement in the expected time of a request."""
 
@@ -99,6 +104,12 @@ class Served:
         self._before = before
         self._make_room = make_room
         self._queue = Queue(service.queue, service.batching)
+        self._results = Results(service.results)
+        self._bounds = (
+            {"batch_tokens": service.batching.budget}
+            if "batch_tokens" in loaded.spec.config and service.batching.budget <= MOST_TOKENS
+            else {}
+        )
         self._seconds = 0.0  # expected, per unit of size
         self._pending = 0
         self._counting = threading.Lock()
@@ -140,9 +151,32 @@ class Served:
         return self._put(visit, deadline=visit.deadline)
 
     def encode(self, encoding: Encoding, *, deadline: float | None = None) -> Future[Vectors]:
-        """Let texts wait for their vectors; in a batch with others'."""
-        key = tuple(sorted(encoding.config.items()))
-        return self._put(encoding, deadline=deadline, together=(key,), size=len(encoding.texts))
+        """Let texts wait for what is read of them, in a batch with others'; not those whose
+        results are known.
+        """
+        self._may_wait()
+        found: Future[Vectors] = Future()
+        look = self._results.begin(encoding)
+        if not look.missing:
+            found.set_result(look.completed(None))
+            return found
+        wanted = encoding.only(look.missing) if look.known else encoding
+        wanted = replace(wanted, config={**self._bounds, **wanted.config})
+        key = (*sorted(wanted.config.items()), *wanted.beside)
+        asked = self._put(wanted, deadline=deadline, together=(key,), size=wanted.tokens)
+
+        def computed(done: Future[Vectors]) -> None:
+            if done.cancelled():
+                found.cancel()
+            elif found.set_running_or_notify_cancel():
+                if (error := done.exception()) is not None:
+                    found.set_exception(error)
+                else:
+                    found.set_result(look.completed(done.result()))
+
+        asked.add_done_callback(computed)
+        found.add_done_callback(lambda one: one.cancelled() and asked.cancel())
+        return found
 
     def finish(self) -> None:
         """Refuse what comes, answer what waits, and end the workers. Does not wait: `join` does."""
@@ -237,6 +271,7 @@ class Served:
         self.device = model.placement.device.label
         self.device_class = model.fingerprint.get("device_class")
         self.states.tell(number, "warming", "its golden answers are asked")
+        self._results.clear()
         found = self._prove(model) if self._prove else Parity(status="unverified")
         self.parity = self.service.judged(found)
         self.states.tell(number, "ready", self.parity.status)

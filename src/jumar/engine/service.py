@@ -27,6 +27,7 @@ class Service:
         workers: Processes, each with the model.
         queue: Requests that may wait; one more is refused.
         batching: How much of equal config is answered together (encoders).
+        results: Texts whose results are kept, so that they are not computed twice; 0: none.
         require_verified: A model without goldens of this kind of device is not ready either.
         heartbeat, load_heartbeat: Silences that are a hang, in seconds; None: a worker's own.
         in_process: The one worker is a thread of this process, and no process of its own.
@@ -38,6 +39,7 @@ class Service:
     workers: int = 1
     queue: int = 256
     batching: Batching = field(default_factory=Batching)
+    results: int = 16_384
     require_verified: bool = False
     heartbeat: float | None = None
     load_heartbeat: float | None = None

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from jumar import catalog
 from jumar.catalog.resolution import ResolvedRequest
-from jumar.engine.answering import Encoding, Vectors
+from jumar.engine.results import Encoding, Vectors
 from jumar.runtime.families import family_of
 from jumar.server.contracts import EmbeddingsBody, GenerateBody
 from jumar.server.desk import Desk
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 T = TypeVar("T")
+
+HITS = "X-Jumar-Cache-Hits"
+"""How many of the texts had been read before, and were not computed again."""
 
 _FEW = 64
 """Texts that are read and answered without a thread."""
@@ -40,9 +43,10 @@ async def embeddings(request: Request) -> Response:
     deadline = None if body.deadline_ms is None else time.monotonic() + body.deadline_ms / 1e3
     future = desk.house.encode(resolved, encoding, deadline=deadline)
     vectors = await answered(request, future)
-    desk.metrics.read(model, sum(vectors.tokens))
+    desk.metrics.read(model, vectors)
     content = await _done(size, _content, vectors, body)
-    return Response(content, media_type="application/json")
+    headers = {HITS: str(vectors.hits)}
+    return Response(content, media_type="application/json", headers=headers)
 
 
 def _read(desk: Desk, body: EmbeddingsBody, request_id: str) -> tuple[ResolvedRequest, Encoding]:

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from jumar.contracts.results import GenerateResult
 from jumar.engine.house import House
 from jumar.engine.jobs import Jobs
+from jumar.engine.results import Vectors
 from jumar.server.machine import Machine
 
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
@@ -39,6 +40,9 @@ METRICS: dict[str, Row] = {
     ),
     "jumar_queue_seconds": Row("histogram", ("model",), "How long runs waited for a worker."),
     "jumar_input_tokens_total": Row("counter", ("model",), "Tokens that encoders read."),
+    "jumar_result_cache_total": Row(
+        "counter", ("model", "outcome"), "Texts whose result was known (hit), or was not (miss)."
+    ),
     "jumar_model_memory_peak_bytes": Row(
         "gauge", ("model", "device_class"),
         "The most memory that the last run had: of the device; on a CPU, of the worker.",
@@ -75,6 +79,7 @@ class Metrics:
         self._runs = self._made(Counter, "jumar_runs_total")
         self._waited = self._made(Histogram, "jumar_queue_seconds", buckets=_SECONDS)
         self._tokens = self._made(Counter, "jumar_input_tokens_total")
+        self._results = self._made(Counter, "jumar_result_cache_total")
         self._memory = self._made(Gauge, "jumar_model_memory_peak_bytes")
         self.registry.register(_Present(house, jobs))
         self.registry.register(_Devices(machine))
@@ -97,9 +102,11 @@ class Metrics:
             device_class = report.fingerprint.get("device_class", report.backend)
             self._memory.labels(model, device_class).set(peak * 1e6)
 
-    def read(self, model: str, tokens: int) -> None:
-        """An encoder has read tokens."""
-        self._tokens.labels(model).inc(tokens)
+    def read(self, model: str, found: Vectors) -> None:
+        """An encoder has read texts."""
+        self._tokens.labels(model).inc(sum(found.tokens))
+        self._results.labels(model, "hit").inc(found.hits)
+        self._results.labels(model, "miss").inc(len(found.values) - found.hits)
 
     def text(self) -> bytes:
         """Everything, in Prometheus' text format."""
@@ -111,7 +118,7 @@ class Metrics:
 
 
 class _Families(dict[str, GaugeMetricFamily]):
-    """Gauges by the last part of their names, each made when it is first written to."""
+    """Gauges by name, each made when it is first written to."""
 
     def __missing__(self, name: str) -> GaugeMetricFamily:
         row = METRICS[name]

@@ -23,11 +23,16 @@ from jumar.engine.service import Service
 _SERVICE = {
     "workers": "workers",
     "max_queue": "queue",
+    "result_cache_entries": "results",
     "require_verified": "require_verified",
     "heartbeat": "heartbeat",
     "load_heartbeat": "load_heartbeat",
 }
-_BATCHING = {"max_batch_size": "most", "batch_window_ms": "window"}
+_BATCHING = {
+    "max_batch_size": "most",
+    "max_batch_tokens": "budget",
+    "batch_window_ms": "window",
+}
 """Fields of an entry, and those of a `Service` and its `Batching` that they set."""
 
 
@@ -173,7 +178,9 @@ _WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "config": (_mapping, "It has load-time keys and their values."),
     "workers": _A_COUNT,
     "max_queue": _A_COUNT,
+    "result_cache_entries": (lambda value: value == 0 or _count(value), "It is a whole number."),
     "max_batch_size": _A_COUNT,
+    "max_batch_tokens": _A_COUNT,
     "batch_window_ms": _A_TIME,
     "require_verified": (_truth, "It is true or false."),
     "heartbeat": _A_TIME,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from jumar.contracts.errors import InvalidModelOutput, InvalidValue
@@ -52,7 +53,9 @@ class EncoderModel:
         self._model, tokenizer = model_and_tokenizer(
             AutoModel, folder, self.dtype, plan.placement, unused=("pooler",)
         )
-        plan.backend.wrap_module(self._model, "encoder")
+        # A graph for each shape of a batch would take minutes to make, and an encoder milliseconds.
+        backend = replace(plan.backend, unasked=False)
+        backend.wrap_module(self._model, "encoder")
         self._padding = tokenizer.pad_token_id or 0
         self._unknown: int | None = tokenizer.unk_token_id
         self._tokenizer: Any = tokenizer.backend_tokenizer
@@ -97,7 +100,6 @@ class EncoderModel:
         run.config["dtype"] = self.dtype
         with run.stage("tokenize"):
             tokens = self._tokens(run.inputs["texts"], run)
-            run.emit("tokenized", kept=False, tokens=[len(each) for each in tokens])
         with run.stage("encode"):
             rows: dict[int, np.ndarray] = {}
             lengths = [len(each) for each in tokens]
@@ -127,6 +129,8 @@ class EncoderModel:
             more = f" and {len(lost) - 10} more" if len(lost) > 10 else ""
             run.warn(f"Cut off after {self.longest} tokens: text {places}{more}.")
         ids = [each.ids for each in found]
+        over = [lost.get(place, 0) for place in range(len(ids))]
+        run.emit("tokenized", kept=False, tokens=[len(each) for each in ids], over=over)
         if strange := [str(place) for place, each in enumerate(ids) if self._unknown in each]:
             more = f" and {len(strange) - 10} more" if len(strange) > 10 else ""
             run.warn(

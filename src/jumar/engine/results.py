@@ -1,0 +1,149 @@
+"""Results of texts that were read before, so that the same text is not computed twice.
+
+    look = Results(16_384).begin(encoding)
+    computed = model.encode(encoding.only(look.missing).texts)
+    vectors = look.completed(computed)        # all of them; those that are new are kept
+
+A `Served` has its own, so model, revision, device and load-time config are the same for all that is
+in it. It is emptied whenever a worker gets ready or fails to: what a new process, other goldens or
+another quarantine would answer is not known from before. Errors are never kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+MOST_TOKENS = 512
+"""Of a text, as far as batches are planned: most models cut off there."""
+
+_BYTES = 4
+"""Of a token, in English; what is read decides by tokens that were counted."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Texts to be read, with the config of the request. `beside` are inputs with one text for each
+    of the texts: the queries that documents are held against.
+    """
+
+    texts: Sequence[str]
+    config: Mapping[str, Any] = field(default_factory=dict)
+    beside: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens they have."""
+        lengths = map(len, self.texts)
+        more = (len(text) for texts in self.beside.values() for text in texts)
+        return sum(min(MOST_TOKENS, 2 + length // _BYTES) for length in (*lengths, *more))
+
+    def only(self, places: Sequence[int]) -> Encoding:
+        """The texts at these places."""
+        beside = {name: [texts[at] for at in places] for name, texts in self.beside.items()}
+        return replace(self, texts=[self.texts[at] for at in places], beside=beside)
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """What was read: one value for each text of an `Encoding` (numbers float32 [n, …], or spans);
+    `tokens` of each, special ones included, and how many were `over` the model's limit and left
+    out: both empty where the model does not count. `hits` values were known before.
+    """
+
+    values: Sequence[Any]
+    tokens: tuple[int, ...] = ()
+    over: tuple[int, ...] = ()
+    hits: int = 0
+
+
+_Kept = tuple[Any, int, int]
+"""Value, tokens, tokens over the limit."""
+
+
+class Results:
+    """At most `most` values, those asked for longest ago go first. Any thread may call."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._age = 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def begin(self, encoding: Encoding) -> Look:
+        """What is known of these texts now."""
+        keys = [_key(encoding, at) for at in range(len(encoding.texts))] if self._most else []
+        with self._lock:
+            known = {at: self._kept[key] for at, key in enumerate(keys) if key in self._kept}
+            for at in known:
+                self._kept.move_to_end(keys[at])
+            return Look(self, encoding, keys, known, self._age)
+
+    def clear(self) -> None:
+        """Forget all, also what is being computed now."""
+        with self._lock:
+            self._kept.clear()
+            self._age += 1
+
+    def keep(self, keys: Sequence[bytes], values: Sequence[_Kept], age: int) -> None:
+        """Remember values that were asked for at this age."""
+        with self._lock:
+            if age != self._age:
+                return
+            for key, (value, *counts) in zip(keys, values, strict=True):
+                self._kept[key] = (copy(value), *counts)  # a row must not keep its batch alive
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+
+
+@dataclass(frozen=True)
+class Look:
+    """One request's look at the results."""
+
+    results: Results
+    encoding: Encoding
+    keys: Sequence[bytes]
+    known: Mapping[int, _Kept]
+    age: int
+
+    @property
+    def missing(self) -> list[int]:
+        """Places of the texts that have to be computed."""
+        return [at for at in range(len(self.encoding.texts)) if at not in self.known]
+
+    def completed(self, computed: Vectors | None) -> Vectors:
+        """All values, those of the missing texts from here; they are kept for others."""
+        if computed is None:
+            fresh: list[_Kept] = []
+        else:
+            count = len(computed.values)
+            tokens, over = computed.tokens or (0,) * count, computed.over or (0,) * count
+            fresh = list(zip(computed.values, tokens, over, strict=True))
+        places = self.missing
+        if self.keys:
+            self.results.keep([self.keys[at] for at in places], fresh, self.age)
+        if computed is not None and not self.known:
+            return computed
+        every = {**self.known, **dict(zip(places, fresh, strict=True))}
+        rows = [every[at] for at in range(len(self.encoding.texts))]
+        values, tokens, over = zip(*rows, strict=True)
+        return Vectors(values, tokens, over, len(self.known))
+
+
+def _key(encoding: Encoding, at: int) -> bytes:
+    """The content of one text, and everything of the request that can change its value."""
+    said = [
+        encoding.texts[at],
+        {name: texts[at] for name, texts in encoding.beside.items()},
+        dict(encoding.config),
+    ]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).digest()
