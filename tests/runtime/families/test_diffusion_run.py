@@ -201,6 +201,18 @@ def test_words_that_the_tokenizer_cuts_off_are_told(studio: Studio, key: str) ->
     assert len(long.split()) - 75 == len(told[0].split("'")[1].split())
 
 
+def test_a_negative_prompt_counts_also_after_a_run_that_had_no_use_for_one(
+    own_studio: Studio,
+) -> None:
+    guided = {"guidance_scale": 7.5, "seed": 1}
+    against = {**CAT, "negative_prompt": "a dog"}
+    first = own_studio.draw("text2image", against, guided)
+    own_studio.draw("text2image", CAT, {"guidance_scale": 1.0, "seed": 1})
+    again = own_studio.draw("text2image", against, guided)
+    assert again.bytes == first.bytes
+    assert again.bytes != own_studio.draw("text2image", CAT, guided).bytes
+
+
 def test_a_prompt_that_fits_is_not_told_of(studio: Studio) -> None:
     assert studio.draw("text2image", {"prompt": " ".join(["cat"] * 75)}).run.warnings == []
 
