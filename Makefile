@@ -8,7 +8,12 @@ TORCH  ?= torch==2.13.0
 
 GEMS   ?= .venv-gems
 
-.PHONY: demo test fuzz fuzz-api test-torch-npu flag-gems lint bench bench-faults docs clean format
+# vLLM beside Jumar, of a version that requirements/ has: make vllm VLLM=0.33.0
+VLLM      ?= 0.24.0
+VENV_VLLM ?= .venv-vllm$(if $(filter 0.24.0,$(VLLM)),,-$(basename $(VLLM)))
+
+.PHONY: demo test fuzz fuzz-api test-torch-npu flag-gems vllm \
+  test-vllm test-vllm-short lint bench bench-faults docs clean format
 
 demo: $(VENV)/.runtime
 	$(BIN)/python examples/demo.py --out demo-out
@@ -42,6 +47,24 @@ flag-gems: $(GEMS)/.ready
 $(GEMS)/.ready: $(VENV)/.dev tools/flag_gems/prepare.py
 	$(BIN)/python tools/flag_gems/prepare.py $(GEMS)
 	@touch $@
+
+# The real vLLM on Jumar's platform (docs/vllm.md): 2 GB in $(VENV_VLLM).
+vllm: $(VENV_VLLM)/.ready
+
+$(VENV_VLLM)/.ready: requirements/vllm-$(VLLM).txt tools/vllm/prepare.py pyproject.toml
+	$(PYTHON) tools/vllm/prepare.py $(VENV_VLLM) $(VLLM) "$(TORCH)"
+	@touch $@
+
+# Its tests on the CPU, then on emulated NPUs; the short form leaves out what takes long.
+test-vllm test-vllm-short: export OMP_NUM_THREADS=1
+test-vllm: $(VENV_VLLM)/.ready
+	JUMAR_VLLM_DEVICE=cpu $(VENV_VLLM)/bin/python -m pytest -q tests/vllm
+	JUMAR_EMULATE_NPU=2 $(VENV_VLLM)/bin/python -m pytest -q tests/vllm
+
+test-vllm-short: $(VENV_VLLM)/.ready
+	JUMAR_VLLM_DEVICE=cpu $(VENV_VLLM)/bin/python -m pytest -q tests/vllm -m "not long"
+	JUMAR_EMULATE_NPU=2 $(VENV_VLLM)/bin/python -m pytest -q -m "not long" \
+	  tests/vllm/test_parity.py tests/vllm/test_platform.py tests/vllm/test_attention_ascend.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
