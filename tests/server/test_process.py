@@ -25,8 +25,8 @@ def serve(site: Path, tmp_path: Path) -> Iterator[Serve]:
     """Starts servers that share a data folder."""
     started: list[Process] = []
 
-    def one(*line: str) -> Process:
-        started.append(Process(site, tmp_path / "data", *line, "--device", "cpu"))
+    def one(*line: str, **more: bool) -> Process:
+        started.append(Process(site, tmp_path / "data", *line, "--device", "cpu", **more))
         return started[-1]
 
     yield one
@@ -110,6 +110,17 @@ def test_servers_on_one_redis_see_stop_and_inherit_each_others_jobs(
         made = job(second, waiting)["result"]["outputs"][0]["path"]
         assert second.client.get(made).content == b"hello/0"
         second.close()
+
+
+def test_who_does_not_read_the_log_keeps_nobody_waiting(serve: Serve) -> None:
+    """A pipe holds 64 KiB, some 400 lines; a write beyond waits for its reader."""
+    server = serve("toy", reading=False)
+    for _ in range(600):
+        assert server.client.get(f"/v1/jobs/{'x' * 100}").status_code == 404
+    server.read()
+    server.send(signal.SIGTERM)
+    assert server.wait() == 0
+    assert sum("x" * 100 in line for line in server.said) == 600, "nothing is lost either"
 
 
 REFUSED = [

@@ -97,7 +97,7 @@ def serving(
 class Process:
     """`jumar serve` as an operator runs it."""
 
-    def __init__(self, site: Path, data: Path, *line: str) -> None:
+    def __init__(self, site: Path, data: Path, *line: str, reading: bool = True) -> None:
         path = os.pathsep.join([str(site), str(Path(__file__).parents[2])])
         self._popen = subprocess.Popen(
             [sys.executable, "-m", "jumar", "serve", *line, "--port", "0", "--data-dir", str(data)],
@@ -108,8 +108,13 @@ class Process:
         self.said: list[str] = []
         self.url = self._address()
         self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        if reading:
+            self.read()
         self.client = httpx.Client(base_url=self.url, timeout=PATIENT)
+
+    def read(self) -> None:
+        """Begin to read what it says."""
+        self._reader.start()
 
     @property
     def pid(self) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import signal
 import threading
 from collections.abc import Callable
+from logging.handlers import QueueHandler, QueueListener
 from pathlib import Path
+from queue import SimpleQueue
 from types import FrameType
 
 import uvicorn
@@ -85,13 +88,24 @@ def serve(
 
 
 def log_to_stderr(level: str) -> None:
-    """One JSON line per request as it is; other messages with time, level and name."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    plain = logging.StreamHandler()
+    """One JSON line per request as it is; other messages with time, level and name.
+
+    A thread writes them: whoever reads stderr slowly, or not at all, keeps no request waiting.
+    """
+    lines: SimpleQueue[logging.LogRecord] = SimpleQueue()
+    writing = QueueListener(lines, logging.StreamHandler())
+    writing.start()
+    atexit.register(writing.stop)  # what is left is written first
+
+    def into(form: str) -> QueueHandler:
+        handler = QueueHandler(lines)
+        handler.setFormatter(logging.Formatter(form))
+        return handler
+
+    told = into("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(level=logging.WARNING, handlers=[told])
     access = logging.getLogger("jumar.access")
-    access.handlers, access.propagate = [plain], False
+    access.handlers, access.propagate = [into("%(message)s")], False
     access.setLevel(logging.INFO)
     logging.getLogger("jumar").setLevel(level.upper())
     # uvicorn 0.54 logs an error for a WebSocket that is refused with a status, which is no fault.
