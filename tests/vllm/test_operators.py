@@ -192,13 +192,15 @@ def test_an_operator_that_was_swapped_is_seen_by_these_comparisons():
         close(layer(x), activation.SiluAndMul.forward_native(x), "float32")
 
 
-def test_norms_that_the_operator_does_not_have_are_vllms_own():
+def test_norms_that_the_operator_does_not_have_are_vllms_own(in_dtype):
+    in_dtype("bfloat16")
+    x, native = torch.randn(5, 64), ir.ops.rms_norm.impls["native"].impl_fn
     weightless, part = RMSNorm(64, has_weight=False), RMSNorm(64, var_hidden_size=32)
-    x = torch.randn(5, 64)
-    native = ir.ops.rms_norm.impls["native"].impl_fn
-    close(weightless(x), native(x, None, 1e-6), "float32")
-    close(part(x), native(x, part.weight, 1e-6, 32), "float32")
-    assert not hasattr(weightless, "implementation") and not hasattr(part, "implementation")
+    wide = RMSNorm(64, dtype=torch.float32)
+    close(weightless(x), native(x, None, 1e-6), "bfloat16")
+    close(part(x), native(x, part.weight, 1e-6, 32), "bfloat16")
+    close(wide(x), native(x, wide.weight, 1e-6), "bfloat16")
+    assert not any(hasattr(one, "implementation") for one in (weightless, part, wide))
 
 
 # what a layer holds
@@ -292,6 +294,24 @@ def test_a_rule_of_the_environment_decides(monkeypatch):
     RMSNorm(64)
     (said,) = [one for one in operators.bound() if one.operator == "rms_norm"]
     assert (said.implementation, said.why) == ("reference", "environment JUMAR_OPERATOR_RULES:1")
+
+
+@pytest.mark.parametrize(
+    ("when", "holds"),
+    [
+        ('{device_class: "npu*"}', EMULATED),
+        ("{device_class: npu-emulated}", EMULATED),
+        ("{device_class: cpu}", not EMULATED),
+        ('{vllm: ">=0.24"}', True),
+        ('{vllm: "<0.24"}', False),
+    ],
+)
+def test_a_rule_holds_on_the_device_and_the_vllm_that_it_names(monkeypatch, when, holds):
+    order = f"{{operators: [rms_norm], providers: [reference], when: {when}}}"
+    monkeypatch.setenv("JUMAR_OPERATOR_RULES", f"{{order: [{order}]}}")
+    operators.bind(DEVICE)
+    (said,) = [one for one in operators.bound() if one.operator == "rms_norm"]
+    assert ("JUMAR_OPERATOR_RULES" in said.why) is holds
 
 
 def test_a_rule_on_everything_is_followed_for_layers_and_the_rest_is_told(monkeypatch):

@@ -211,6 +211,13 @@ def test_a_router_that_corrects_scores_by_a_bias_is_told_that_it_cannot(engine):
                               torch.ones(8))  # fmt: skip
 
 
+def test_parts_of_experts_elsewhere_are_not_summed_as_if_they_were_here(engine):
+    parts, total = torch.randn(5, TOPK, WIDE), torch.empty(5, WIDE)
+    ids = torch.zeros(5, TOPK, dtype=torch.int32)
+    with pytest.raises(OperatorUnavailable, match="expert_map"):
+        torch.ops._moe_C.moe_sum(parts, total, ids, torch.zeros(8, dtype=torch.int32))
+
+
 def test_everything_of_a_mixture_is_shown(engine):
     layer(engine)
     bound = {one.operator: one.implementation for one in operators.bound()}

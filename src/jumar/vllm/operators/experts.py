@@ -77,13 +77,15 @@ def register() -> None:
 
 SCHEMAS = {
     "topk_softmax": "(Tensor(a!) topk_weights, Tensor(b!) topk_indices, "
-    "Tensor(c!) token_expert_indices, Tensor gating_output, bool renormalize, Tensor? bias) -> ()",
-    "moe_sum": "(Tensor input, Tensor(a!) output) -> ()",
+    "Tensor(c!) token_expert_indices, Tensor gating_output, bool renormalize, "
+    "Tensor? bias=None, Tensor? is_padding=None) -> ()",
+    "moe_sum": "(Tensor input, Tensor(a!) output, "
+    "Tensor? topk_ids=None, Tensor? expert_map=None) -> ()",
     "moe_align_block_size": "(Tensor topk_ids, int num_experts, int block_size, "
     "Tensor(a!) sorted_token_ids, Tensor(b!) experts_ids, Tensor(c!) num_tokens_post_pad, "
-    "Tensor? maybe_expert_map) -> ()",
+    "Tensor? expert_map=None, Tensor? scatter_idx=None) -> ()",
 }
-"""As vLLM 0.24 declares them (`csrc/moe/torch_bindings.cpp`)."""
+"""As vLLM's versions call them; those after 0.24 give more at the end."""
 
 _library: torch.library.Library | None = None
 """Kept for the life of the process: what it defines goes with it."""
@@ -104,6 +106,13 @@ def fill(process: Process) -> None:
         _library.impl(name, made(process.hold(name)), key)
 
 
+def _refuse(operator: str, **given: Tensor | None) -> None:
+    for name in (name for name, value in given.items() if value is not None):
+        raise OperatorUnavailable(
+            f"{operator} does not take {name}, and a layer of this model gives it.", param="model"
+        )
+
+
 def _topk_softmax(function: Callable[..., Any]) -> Callable[..., None]:
     def topk_softmax(
         topk_weights: Tensor,
@@ -112,12 +121,9 @@ def _topk_softmax(function: Callable[..., Any]) -> Callable[..., None]:
         gating_output: Tensor,
         renormalize: bool,
         bias: Tensor | None = None,
+        is_padding: Tensor | None = None,
     ) -> None:
-        if bias is not None:
-            raise OperatorUnavailable(
-                "topk_softmax does not correct scores by a bias, and this model's router does.",
-                param="model",
-            )
+        _refuse("topk_softmax", bias=bias)  # tokens that only pad may be routed: nobody reads them
         tokens, topk = topk_weights.shape
         weights, experts = function(gating_output, topk, renormalize)
         topk_weights.copy_(weights)
@@ -129,7 +135,10 @@ def _topk_softmax(function: Callable[..., Any]) -> Callable[..., None]:
 
 
 def _moe_sum(function: Callable[..., Any]) -> Callable[..., None]:
-    def moe_sum(x: Tensor, output: Tensor) -> None:
+    def moe_sum(
+        x: Tensor, output: Tensor, topk_ids: Tensor | None = None, expert_map: Tensor | None = None
+    ) -> None:
+        _refuse("moe_sum", expert_map=expert_map)
         output.copy_(function(x))
 
     return moe_sum
@@ -143,16 +152,13 @@ def _moe_align_block_size(function: Callable[..., Any]) -> Callable[..., None]:
         sorted_token_ids: Tensor,
         experts_ids: Tensor,
         num_tokens_post_pad: Tensor,
-        maybe_expert_map: Tensor | None = None,
+        expert_map: Tensor | None = None,
+        scatter_idx: Tensor | None = None,
     ) -> None:
-        if maybe_expert_map is not None:
-            raise OperatorUnavailable(
-                "moe_align_block_size does not leave out experts of other ranks.", param="model"
-            )
+        _refuse("moe_align_block_size", expert_map=expert_map, scatter_idx=scatter_idx)
         found = function(topk_ids, block_size, num_experts)
-        for out, one in zip(
-            (sorted_token_ids, experts_ids, num_tokens_post_pad), found, strict=True
-        ):
+        outs = (sorted_token_ids, experts_ids, num_tokens_post_pad)
+        for out, one in zip(outs, found, strict=True):
             out.copy_(one[: out.numel()])
 
     return moe_align_block_size

@@ -64,14 +64,16 @@ class GeluAndMul(Holder, activation.GeluAndMul):
 class RMSNorm(Holder, layernorm.RMSNorm):
     """Root mean square normalisation, of the sum with a residual where there is one.
 
-    Without weight, or over a part of the axis, it is vLLM's own: the operator has neither.
+    Without weight, with one of another dtype, or over a part of the axis, it is vLLM's own: the
+    operator has none of these.
     """
 
     operator = "rms_norm"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if self.has_weight and self.variance_size_override is None:
+        whole = self.has_weight and self.variance_size_override is None
+        if whole and self.weight.dtype == torch.get_default_dtype():
             self.hold(self.weight.dtype)
         else:
             self._forward_method = self.forward_native
