@@ -159,3 +159,15 @@ def test_no_member_that_raises_is_forgotten():
         "get_all_gpu_pci_bus_ids",  # VLLM_GPU_NIC_PCIE_MAPPING
         "stateless_init_device_torch_dist_pg",  # data parallelism that talks between devices
     }
+
+
+def test_a_model_that_is_refused_ends_before_anything_is_loaded(tmp_path):
+    from transformers import Qwen3NextConfig
+    from vllm.engine.arg_utils import EngineArgs
+
+    small = {"hidden_size": 64, "num_hidden_layers": 4, "vocab_size": 128, "num_experts": 4}
+    config = Qwen3NextConfig(**small, architectures=["Qwen3NextForCausalLM"])
+    config.save_pretrained(tmp_path)
+    asked = EngineArgs(model=str(tmp_path), skip_tokenizer_init=True, max_model_len=64)
+    with pytest.raises(InvalidValue, match="Qwen3NextForCausalLM is not served"):
+        asked.create_engine_config()
