@@ -12,7 +12,7 @@ import pytest
 from tests.isolate.conftest import eventually
 
 from jumar import catalog
-from jumar.contracts.errors import NotReady, Overloaded, RunFailed
+from jumar.contracts.errors import NotReady, Overloaded, ParityFailed, RunFailed
 from jumar.contracts.requests import text2audio
 from jumar.contracts.results import Parity
 from jumar.engine.served import Served
@@ -182,6 +182,25 @@ def test_a_worker_that_is_killed_while_idle_is_replaced_and_proven_before_anybod
     os.kill(child.pid, signal.SIGKILL)
     assert eventually(lambda: len(proven) == 2), "nobody has asked anything"
     assert served.answer(visit("hello", tmp_path)).result(30).ok
+
+
+def test_a_worker_that_is_killed_while_it_proves_itself_has_given_no_wrong_answer(
+    serve: Serve, tmp_path: Path
+) -> None:
+    asked: list[WatchedModel] = []
+
+    def lost_at_first(model: WatchedModel) -> Parity:
+        asked.append(model)
+        if len(asked) > 1:
+            return Parity(status="matched", checked=1, matched=1)
+        assert model._child is not None
+        os.kill(model._child.pid, signal.SIGKILL)
+        assert eventually(lambda: not model.alive)
+        raise ParityFailed("1 findings in the golden answers; first: no answer")
+
+    served = serve(lost_at_first)
+    assert served.answer(visit("hello", tmp_path)).result(30).ok
+    assert (len(asked), served.parity.status) == (2, "matched")
 
 
 def test_a_request_that_meets_a_killed_worker_is_answered_by_one_that_was_proven(

@@ -31,6 +31,7 @@ from jumar.contracts.errors import (
     JumarError,
     NotReady,
     ParityFailed,
+    RunFailed,
     WeightsUnavailable,
 )
 from jumar.contracts.results import GenerateResult, Parity
@@ -272,9 +273,22 @@ class Served:
         self.device_class = model.fingerprint.get("device_class")
         self.states.tell(number, "warming", "its golden answers are asked")
         self._results.clear()
-        found = self._prove(model) if self._prove else Parity(status="unverified")
-        self.parity = self.service.judged(found)
+        self.parity = self.service.judged(self._proven(model))
         self.states.tell(number, "ready", self.parity.status)
+
+    def _proven(self, model: Model) -> Parity:
+        """What its goldens say. One that is lost meanwhile answers nothing, and nothing wrong.
+
+        Raises:
+            ParityFailed: an answer is wrong.
+            RunFailed: its process was lost.
+        """
+        try:
+            return self._prove(model) if self._prove else Parity(status="unverified")
+        except ParityFailed as error:
+            if model.alive:
+                raise
+            raise RunFailed("Its process was lost while its golden answers were asked.") from error
 
     def _is_final(self, number: int, error: JumarError, *, again: bool) -> bool:
         """Tell of a failure to get ready; True where this worker will not try again.
