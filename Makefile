@@ -76,6 +76,10 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
+# 2,000 requests of 64 callers while workers are killed: some ten minutes on two cores.
+soak: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.soak
+
 # 55 real faults of operators, injected into the emulated NPU: ROWS=5,6,9 for some of them.
 ROWS ?=
 bench-faults: $(VENV)/.dev

@@ -7,7 +7,20 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import binding, bisect, check, cli, isolate, overhead, proxy, serving, shadow, warm
+from benchmarks import (
+    binding,
+    bisect,
+    check,
+    cli,
+    health,
+    isolate,
+    overhead,
+    proxy,
+    restart,
+    serving,
+    shadow,
+    warm,
+)
 
 SECTIONS = {
     "cli": cli.main,
@@ -18,6 +31,8 @@ SECTIONS = {
     "shadow": shadow.main,
     "check": check.main,
     "overhead": overhead.main,
+    "restart": restart.main,
+    "health": health.main,
     "serving": serving.main,
     "proxy": proxy.main,
 }

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from jumar.catalog.resolution import ResolvedRequest
 from jumar.devices.base import Placement
 from jumar.runtime.families.base import Converter, Draft, LoadPlan
 from jumar.runtime.run import Run
 
+BUSY_S, STEP_S = 5.0, 0.01
+
 MANIFEST: dict[str, Any] = {
     "id": "noop",
-    "summary": "Does nothing; with a prompt it makes a file of three bytes.",
+    "summary": "Does nothing; with a prompt it makes a file of three bytes, or is busy.",
     "family": "noop",
     "tier": "experimental",
     "licence": "Apache-2.0",
@@ -26,6 +29,13 @@ MANIFEST: dict[str, Any] = {
 def manifests() -> list[dict[str, Any]]:
     """The entry point of `jumar.manifests`."""
     return [MANIFEST]
+
+
+class Steps(Protocol):
+    """What hears of the steps of a run."""
+
+    def step(self, done: int, total: int | None = None) -> None:
+        """One more is done."""
 
 
 class Noop:
@@ -56,12 +66,28 @@ class NoopModel:
         with run.stage("run"):
             if not run.inputs["prompt"]:
                 return []
+            if run.inputs["prompt"] == "busy":
+                busy(run)
         return [
             Draft(kind="audio", mime="audio/wav", suffix=".wav", write=lambda f: f.write(b"abc"))
         ]
 
     def close(self) -> None:
         """Nothing to let go."""
+
+
+def busy(run: Steps) -> None:
+    """As a model is on a CPU: arithmetic on all cores, and a step told a hundred times a second."""
+    import numpy as np
+
+    matrix = np.random.default_rng(0).random((256, 256))
+    until, told = time.monotonic() + BUSY_S, 0
+    while time.monotonic() < until:
+        until_told = time.monotonic() + STEP_S
+        while time.monotonic() < until_told:
+            matrix @ matrix
+        told += 1
+        run.step(told, round(BUSY_S / STEP_S))
 
 
 def _three_bytes(file: BinaryIO) -> object:

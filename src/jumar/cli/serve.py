@@ -10,6 +10,7 @@ import click
 
 from jumar.cli.flags import complete_model
 from jumar.cli.isolating import investigator
+from jumar.cli.naming import known
 from jumar.contracts.errors import DependencyMissing, InvalidValue
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ def command(
     aliases = read_aliases(model_aliases) if model_aliases else {}
     service = _service(**how)
     served = read_plans(
-        [aliases.get(name, name) for name in models], pairs, models_file, service, device
+        [known(aliases.get(name, name)) for name in models], pairs, models_file, service, device
     )
     limits = _limits(len(served.names), **how)
     data = data_folder(data_dir, "socket" if uds else str(port))
@@ -258,7 +259,7 @@ def command(
         data, keys, {**aliases, **served.aliases}, max_request_bytes, allow_roots, keep, there,
         only_here=uds is None and keys is None and not no_auth, page=page, otlp=otlp,
     )  # fmt: skip
-    with Zygote(_preloaded(served.names)) as zygote:
+    with Zygote(preloaded(served.names)) as zygote:
         house = House(
             device, limits, service, only=served.names or None, plans=served.plans, prove=proven,
             investigate=investigator("off" if service.in_process else heal), zygote=zygote,
@@ -315,7 +316,7 @@ def _said(option: str) -> bool:
     return source is not click.core.ParameterSource.DEFAULT and context.params[option] == "on"
 
 
-def _preloaded(names: list[str]) -> list[str]:
+def preloaded(names: list[str]) -> list[str]:
     """The modules of the named models, which workers then have when they are forked."""
     from jumar import catalog
     from jumar.runtime.families import family_of
