@@ -13,7 +13,7 @@ VLLM      ?= 0.24.0
 VENV_VLLM ?= .venv-vllm$(if $(filter 0.24.0,$(VLLM)),,-$(basename $(VLLM)))
 
 .PHONY: demo test fuzz fuzz-api test-torch-npu flag-gems vllm \
-  test-vllm test-vllm-short lint bench bench-faults docs clean format
+  test-vllm test-vllm-short vllm-acceptance lint bench bench-faults docs clean format
 
 demo: $(VENV)/.runtime
 	$(BIN)/python examples/demo.py --out demo-out
@@ -54,6 +54,11 @@ vllm: $(VENV_VLLM)/.ready
 $(VENV_VLLM)/.ready: requirements/vllm-$(VLLM).txt tools/vllm/prepare.py pyproject.toml
 	$(PYTHON) tools/vllm/prepare.py $(VENV_VLLM) $(VLLM) "$(TORCH)"
 	@touch $@
+
+# The table of docs/vllm-acceptance.md anew, on the CPU, then on an emulated NPU.
+vllm-acceptance: $(VENV_VLLM)/.ready
+	JUMAR_VLLM_DEVICE=cpu $(VENV_VLLM)/bin/python -m tests.vllm.acceptance
+	JUMAR_EMULATE_NPU=1,noise=off $(VENV_VLLM)/bin/python -m tests.vllm.acceptance
 
 # Its tests on the CPU, then on emulated NPUs; the short form leaves out what takes long.
 test-vllm test-vllm-short: export OMP_NUM_THREADS=1

@@ -19,6 +19,8 @@ import psutil
 
 NAME = "served"
 """What the model is called in requests."""
+USUAL = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "OMP_NUM_THREADS": "1"}
+"""Where the environment does not say otherwise; more threads make small steps slower."""
 PATIENT = 600.0
 """Seconds that a start may take on a machine with much else to do."""
 
@@ -84,7 +86,7 @@ def serve(
     command += ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", NAME]
     command += ["--dtype", "float32", "--max-model-len", "512", "--max-num-seqs", "16"]
     command += ["--kv-cache-memory-bytes", str(128 << 20), *options]
-    own = {**os.environ, "VLLM_ENABLE_V1_MULTIPROCESSING": "1", **(environ or {})}
+    own = {**USUAL, **os.environ, "VLLM_ENABLE_V1_MULTIPROCESSING": "1", **(environ or {})}
     begun = time.monotonic()
     with log.open("wb") as out:
         process = subprocess.Popen(
