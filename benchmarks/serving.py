@@ -1,6 +1,4 @@
-"""What HTTP costs on a model that does nothing. `overhead` tells what the engine costs, and `health`
-how long probes wait.
-"""
+"""What HTTP costs on a model that does nothing; `overhead` and `health` tell the rest of it."""
 
 from __future__ import annotations
 
