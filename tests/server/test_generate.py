@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.isolate.conftest import eventually
 from tests.support.serving import Running, serving
 
 from jumar.contracts.results import GenerateResult
@@ -224,9 +225,9 @@ def test_aliases_of_the_operator_stand_for_models(tmp_path: Path) -> None:
 
 def test_the_report_on_the_servers_disk_is_the_callers(server: Running) -> None:
     told = server.ask().json()["metadata"]
-    stored = json.loads(
-        (server.desk.shelf.folder / f"{told['run_id']}.report.json").read_text(encoding="utf-8")
-    )
+    file = server.desk.shelf.folder / f"{told['run_id']}.report.json"
+    assert eventually(file.exists), "it is written when the caller has his answer"
+    stored = json.loads(file.read_text(encoding="utf-8"))
     for field in ("trace_id", "parity", "queue_wait_ms", "enqueued_at_ms", "run_id", "timings"):
         assert stored[field] == told[field]
 
