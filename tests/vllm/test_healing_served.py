@@ -131,7 +131,9 @@ def test_a_caller_gets_his_tokens_although_an_operator_fails_under_the_running_s
         assert tokens(address, model) == wanted(model)
 
 
-@pytest.mark.parametrize(("operator", "guilty"), [("mm", "aten::mm"), ("npu_rms_norm", "rms_norm")])
+@pytest.mark.parametrize(
+    ("operator", "guilty"), [("mm", "aten::mm"), ("npu_rms_norm", "npu::npu_rms_norm")]
+)
 def test_wrong_numbers_from_the_start_are_found_before_anybody_is_answered(
     tiny: Callable[[str], Path], tmp_path: Path, operator: str, guilty: str
 ) -> None:

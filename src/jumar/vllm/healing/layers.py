@@ -50,10 +50,10 @@ class Layers:
 
         def judged(*args: Any, **kwargs: Any) -> Any:
             with _disable_current_modes():
-                before = Call(args, kwargs).moved(lambda tensor: tensor.cpu().clone())
+                before = Call(args, kwargs).moved(lambda tensor: tensor.detach().cpu().clone())
             result = own(*args, **kwargs)
             with _disable_current_modes():
-                leaves = [one.cpu() for one in tree_leaves(result)]
+                leaves = [one.detach().cpu() for one in tree_leaves(result)]
                 self._compare(layer, operator, before, Answer(leaves, before))
             return result
 
