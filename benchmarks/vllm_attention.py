@@ -119,7 +119,8 @@ def ours(step: Step) -> Any:
         head_size=shape.size,
         dtype=torch.float32,
     )
-    builder = TorchPagedBackend.get_builder_cls()(spec, [], None, torch.device("cpu"))
+    names = [str(number) for number in range(shape.layers)]
+    builder = TorchPagedBackend.get_builder_cls()(spec, names, None, torch.device("cpu"))
     implementation = TorchPagedBackend.get_impl_cls()
     layers = [
         implementation(shape.heads, shape.size, shape.size**-0.5, shape.kv_heads)

@@ -20,8 +20,10 @@ QUERY_TILE = 512
 MASK_ELEMENTS = 1 << 22
 """Queries times keys of one batch, at most (one sequence alone has at least 16 queries)."""
 CALL = 400_000
-"""What one more batch costs (40 us on a core), in bytes of keys and values that are visited: that
-are gathered, or met by a query."""
+"""What one more batch costs a layer (40 us on a core), in bytes of keys and values that are
+visited: that are gathered, or met by a query."""
+LAYING_OUT = 4
+"""What one more batch costs a step before its first layer, in layers."""
 PADDING = 1.25
 """A batch may visit this many times what its sequences need, beside one `CALL`."""
 
@@ -67,10 +69,16 @@ def pieces(
     return found
 
 
-def grouped(found: Iterable[Piece], token_bytes: int, workspace: int) -> list[list[Piece]]:
-    """Pieces of like size together; the keys of a batch of several fit `workspace` bytes."""
+def grouped(
+    found: Iterable[Piece], token_bytes: int, workspace: int, layers: int = 1
+) -> list[list[Piece]]:
+    """Pieces of like size together; the keys of a batch of several fit `workspace` bytes.
+
+    `token_bytes` are those of a token's keys and values in one layer; `layers` share the batches.
+    """
     groups: list[list[Piece]] = []
-    needed, longest, call = 0, 0, CALL // token_bytes
+    needed, longest = 0, 0
+    call = CALL * (1 + LAYING_OUT / layers) / token_bytes
     for piece in sorted(found, key=lambda one: (one.queries, one.end - one.begin)):
         if groups:
             count = len(groups[-1]) + 1

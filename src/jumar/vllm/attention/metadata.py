@@ -18,8 +18,14 @@ from vllm.v1.attention.backend import AttentionMetadataBuilder, CommonAttentionM
 from jumar.contracts.errors import OperatorUnavailable
 from jumar.vllm.attention.batches import Batch, grouped, pieces
 
-WORKSPACE = 4 << 20
-"""Bytes of the keys and values that are gathered at once: about what a core's cache holds."""
+CORE_CACHE, DEVICE_CACHE = 4 << 20, 64 << 20
+"""Bytes of keys and values that are gathered at once: about what stays in the cache of a CPU's
+core, or of an accelerator."""
+
+
+def workspace(device: torch.device) -> int:
+    """Bytes of keys and values that a batch of several sequences has at most."""
+    return CORE_CACHE if device.type == "cpu" else DEVICE_CACHE
 
 
 @dataclass
@@ -72,7 +78,8 @@ class Lengths:
         """Masks are kept in them, so that they too are made once."""
         builder = self.builder
         found = pieces(self.starts, self.keys, self.causal, builder.window, builder.block)
-        groups = grouped(found, builder.token_bytes, WORKSPACE)
+        layers = max(1, len(builder.layer_names))
+        groups = grouped(found, builder.token_bytes, workspace(builder.device), layers)
         return [Batch(group, builder.device) for group in groups]
 
 

@@ -21,7 +21,7 @@ from vllm.model_executor.layers.attention.mm_encoder_attention import MMEncoderA
 from jumar.vllm.attention.ascend import EVERYTHING, HEAD_SIZES, unfit
 from jumar.vllm.attention.batches import Batch, grouped, pieces
 from jumar.vllm.attention.formula import Formula, rows_of
-from jumar.vllm.attention.metadata import WORKSPACE
+from jumar.vllm.attention.metadata import workspace
 
 logger = init_logger("vllm.jumar")
 
@@ -117,7 +117,7 @@ def _batches(starts: tuple[int, ...], token_bytes: int, device: torch.device) ->
     """The same for all layers of an encoder."""
     lengths = [stop - start for start, stop in pairwise(starts)]
     found = pieces(starts, lengths, False, None, 1)
-    return [Batch(group, device) for group in grouped(found, token_bytes, WORKSPACE)]
+    return [Batch(group, device) for group in grouped(found, token_bytes, workspace(device))]
 
 
 def vision_attention(backend: str) -> type[MMEncoderAttention]:
