@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,14 @@ def test_an_artifact_is_found_by_its_digest(shelf: Shelf) -> None:
     artifact = made(shelf, b"hello")
     assert artifact.sha256 is not None
     assert shelf.find(artifact.sha256) == artifact
+
+
+def test_many_may_make_the_same_artifact_at_once(shelf: Shelf) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        digests = {one.sha256 for one in pool.map(lambda _: made(shelf, b"same"), range(200))}
+    (digest,) = digests
+    assert shelf.find(digest or "").sha256 == digest
+    assert len(list(shelf.folder.iterdir())) == 2, "the file and its card"
 
 
 @pytest.mark.parametrize("name", ["", "0" * 64, "../artifacts/x", "A" * 64, "0" * 63 + "/"])

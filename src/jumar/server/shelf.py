@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 from jumar.contracts.errors import NotFound
 from jumar.contracts.results import Artifact, GenerateResult
@@ -25,7 +27,7 @@ class Shelf:
         """Have the artifacts of a result found by their digests."""
         for artifact in result.outputs:
             card = self.folder / f"{artifact.sha256}.json"
-            part = card.with_suffix(".part")
+            part = self.folder / f"{uuid4().hex}.part"  # others may be making the same card
             part.write_text(artifact.model_dump_json(), encoding="utf-8")
             part.replace(card)
 
@@ -46,8 +48,9 @@ class Shelf:
         """Take away what is older than this."""
         oldest = time.time() - seconds
         for file in self.folder.iterdir():
-            if file.stat().st_mtime < oldest:
-                file.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # a part that has its name by now
+                if file.stat().st_mtime < oldest:
+                    file.unlink()
 
     def public(self, result: GenerateResult, transport: Transport = "path") -> GenerateResult:
         """The result as callers see it: links or content for the paths of this machine."""
