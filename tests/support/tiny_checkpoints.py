@@ -3,6 +3,7 @@
 whisper(folder)          a Whisper of transformers (random), English only
 ct2(folder, state)       the same weights as CTranslate2 writes them
 sentence_bert(folder)    a sentence-transformers folder around a random BERT
+bert_head(folder, kind)  a random BERT with a head: labels of texts, pairs or tokens
 """
 
 from __future__ import annotations
@@ -146,6 +147,51 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "cat", "dog", "sat", "on", "th
 WORDS += ["ran", "far", "away"]
 
 
+def _tiny_bert() -> dict[str, Any]:
+    return {
+        "vocab_size": len(WORDS),
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 48,
+        "max_position_embeddings": 32,
+    }
+
+
+def _words_of_bert(folder: Path) -> None:
+    """A tokenizer of whole words, also of pairs."""
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.WordLevel({w: at for at, w in enumerate(WORDS)}, "[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", model_max_length=32
+    ).save_pretrained(folder)
+
+
+def bert_head(folder: Path, kind: str, labels: tuple[str, ...], problem: str | None = None) -> Path:
+    """`kind` is `SequenceClassification` or `TokenClassification`; weights far enough apart that
+    texts get different answers."""
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        **_tiny_bert(),
+        id2label=dict(enumerate(labels)),
+        label2id={label: at for at, label in enumerate(labels)},
+        problem_type=problem,
+        initializer_range=0.5,
+    )
+    getattr(transformers, f"BertFor{kind}")(config).save_pretrained(folder)
+    _words_of_bert(folder)
+    return folder
+
+
 def sentence_bert(
     folder: Path,
     *,
@@ -155,26 +201,11 @@ def sentence_bert(
     **settings: Any,
 ) -> Path:
     """`settings` go to `sentence_bert_config.json` and the prompts, as in the real files."""
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+    from transformers import BertConfig, BertModel
 
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=48,
-        max_position_embeddings=32,
-    )
-    BertModel(config).save_pretrained(folder)
-    tokenizer = Tokenizer(models.WordLevel({w: at for at, w in enumerate(WORDS)}, "[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", model_max_length=32
-    ).save_pretrained(folder)
+    BertModel(BertConfig(**_tiny_bert())).save_pretrained(folder)
+    _words_of_bert(folder)
     kinds = ["Transformer", "Pooling", *(["Normalize"] if normalize else [])]
     steps = [
         {

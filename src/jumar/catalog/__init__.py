@@ -27,6 +27,7 @@ __all__ = [
     "Manifest",
     "ModelRow",
     "ResolvedRequest",
+    "adopt",
     "builtin_manifests",
     "failures",
     "get",
@@ -115,6 +116,18 @@ def task_for(manifest: Manifest, keys: Iterable[str], preferred: str) -> Task:
     from jumar.catalog import resolution
 
     return resolution.task_for(manifest, set(keys), preferred)
+
+
+def adopt(folder: Path, *, name: str | None = None) -> Manifest:
+    """A checkpoint on this machine as a model of the catalog; for whoever runs Jumar, not for
+    callers of a server.
+
+    Raises:
+        InvalidInput: the folder holds no model that Jumar can read with, or its name is taken.
+    """
+    from jumar.catalog import folders
+
+    return folders.adopt(folder, catalog(), name=name)
 
 
 def builtin_manifests() -> list[Path]:

@@ -101,6 +101,14 @@ class Catalog:
             unusable.__cause__ = error
             self.failures.append(unusable)
 
+    def add_own(self, written: dict[str, Any]) -> None:
+        """Take in a manifest that this process made.
+
+        Raises:
+            ValueError: its name is another model's, or the manifest is wrong.
+        """
+        self._take([written], "here")
+
     def _take(self, written: Iterable[Any], distribution: str) -> None:
         from jumar.catalog.build import are_unique, checked, documents, rows_of
         from jumar.catalog.manifest import Vocabulary

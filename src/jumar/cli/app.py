@@ -26,6 +26,8 @@ class Row(NamedTuple):
 COMMANDS: dict[str, Row] = {
     "generate": Row("Run", "jumar.cli.generate:command", "Run a request on a model."),
     "embed": Row("Run", "jumar.cli.embed:command", "Turn texts into vectors; rank by a query."),
+    "classify": Row("Run", "jumar.cli.classify:command", "Say what texts are."),
+    "rerank": Row("Run", "jumar.cli.rerank:command", "Rank documents by a query."),
     "serve": Row("Run", "jumar.cli.serve:command", "Serve models over HTTP."),
     "validate": Row("Run", "jumar.cli.validate:command", "Check a request without running it."),
     "report": Row("Run", "jumar.cli.report:command", "Show a run: table, page or trace."),

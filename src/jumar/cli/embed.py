@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from jumar.cli import show
 from jumar.cli.flags import complete_model
-from jumar.cli.isolating import investigator, isolation_options
+from jumar.cli.isolating import isolation_options
 from jumar.cli.progress import watching
+from jumar.cli.reading import Where, lines_of, read
 from jumar.cli.stopping import stoppable
 from jumar.contracts.errors import InvalidInput, InvalidRequest
 from jumar.reporting.vectors import cosine
 
 if TYPE_CHECKING:
-    from jumar.contracts.results import StageEventRecord
-    from jumar.engine import PlacedModel, WatchedModel
     from jumar.engine.life import Isolate
 
 _SHOWN = 6
@@ -79,11 +74,11 @@ def command(
 
     Lists and pipes: jumar embed --file lines.txt --query "rope"
     """
-    listed = [*texts, *_lines(file)]
+    listed = [*texts, *lines_of(file)]
     if not listed:
         raise InvalidRequest("There is no text.", hint="Name texts, or --file FILE (- is stdin).")
     config = {} if dimensions is None else {"dimensions": dimensions}
-    where = _Where(model, backend, isolate, heartbeat, load_heartbeat, heal)
+    where = Where(model, "embeddings", backend, isolate, heartbeat, load_heartbeat, heal)
     if query is not None and not query.strip():
         raise InvalidInput("The query is empty.", param="query")
     if out is not None:
@@ -95,78 +90,15 @@ def command(
             )
         ctx.exit(_written(where, listed, config, out, overwrite, as_json, quiet))
     asked = listed if query is None else [*listed, query]
-    rows = _encoded(where, asked, config, quiet or as_json)
+    rows = read(where, asked, config, quiet or as_json).values.tolist()
     if query is None:
         _vectors(listed, rows, as_json)
     else:
         _ranking(query, listed, rows, as_json)
 
 
-class _Where(NamedTuple):
-    """The model, and where it is to run."""
-
-    model: str
-    backend: str
-    isolate: Isolate
-    heartbeat: float | None
-    load_heartbeat: float | None
-    heal: str
-
-    def watched(self) -> dict[str, Any]:
-        """What only a process of its own is given."""
-        return {
-            "heartbeat": self.heartbeat,
-            "load_heartbeat": self.load_heartbeat,
-            "investigate": investigator(self.heal),
-        }
-
-    def open(self, **heard: Any) -> AbstractContextManager[PlacedModel | WatchedModel]:
-        """Load it, here or in a process of its own."""
-        from jumar import engine
-
-        given = {"task": "embeddings", "backend": self.backend, **heard}
-        if engine.isolated(self.isolate, self.backend):
-            return engine.watch(self.model, **self.watched(), **given)
-        return engine.load(self.model, **given)
-
-
-def _encoded(
-    where: _Where, texts: list[str], config: dict[str, Any], quiet: bool
-) -> list[list[float]]:
-    """The vectors; loading is shown and can be stopped, as in a run."""
-    told: list[str] = []
-
-    def hear(event: StageEventRecord) -> None:
-        if event.event == "warning":
-            told.append(event.data["text"])
-        if watch.listener is not None:
-            watch.listener(event)
-
-    def work(cancel: threading.Event) -> list[list[float]]:
-        with where.open(listener=watch.listener, cancel=cancel) as placed:
-            vectors = placed.encode(texts, listener=hear, cancel=cancel, **config)
-            found: list[list[float]] = vectors.tolist()
-            return found
-
-    with watching(quiet=quiet, verbose=False) as watch:
-        rows = stoppable(work, on_first=watch.stopping, on_second=watch.close)
-    for warning in () if quiet else told:
-        click.secho(f"warning: {warning}", fg="yellow", err=True)
-    return rows
-
-
-def _lines(file: str | None) -> list[str]:
-    if file is None:
-        return []
-    try:
-        content = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"Cannot read the texts in {file}.", param="file") from error
-    return [line for line in content.splitlines() if line.strip()]
-
-
 def _written(
-    where: _Where, texts: list[str], config: dict[str, Any], out: str,
+    where: Where, texts: list[str], config: dict[str, Any], out: str,
     overwrite: bool, as_json: bool, quiet: bool,
 ) -> int:  # fmt: skip
     from jumar import engine

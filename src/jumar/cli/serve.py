@@ -10,6 +10,7 @@ import click
 
 from jumar.cli.flags import complete_model
 from jumar.cli.isolating import investigator
+from jumar.cli.naming import known
 from jumar.contracts.errors import DependencyMissing, InvalidValue
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ def command(
     aliases = read_aliases(model_aliases) if model_aliases else {}
     service = _service(**how)
     served = read_plans(
-        [aliases.get(name, name) for name in models], pairs, models_file, service, device
+        [known(aliases.get(name, name)) for name in models], pairs, models_file, service, device
     )
     limits = _limits(len(served.names), **how)
     data = data_folder(data_dir, "socket" if uds else str(port))

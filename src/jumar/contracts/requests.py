@@ -23,6 +23,8 @@ Task = Literal[
     "audio2text",
     "text2text",
     "embeddings",
+    "classification",
+    "reranking",
 ]
 TASKS: tuple[str, ...] = get_args(Task)
 
@@ -242,3 +244,24 @@ def embeddings(
     """Turn texts into vectors."""
     listed = [texts] if isinstance(texts, str) else texts
     return _request("embeddings", model, backend, {"texts": listed}, config)
+
+
+def classification(
+    model: str,
+    texts: str | list[str],
+    *,
+    text_pairs: list[str] | None = None,
+    backend: str = "auto",
+    **config: Any,
+) -> GenerateRequest:
+    """Say what each text is, or what stands where in it."""
+    inputs = {"texts": [texts] if isinstance(texts, str) else texts, "text_pairs": text_pairs}
+    return _request("classification", model, backend, inputs, config)
+
+
+def reranking(
+    model: str, query: str, documents: list[str], *, backend: str = "auto", **config: Any
+) -> GenerateRequest:
+    """Say how well each document answers a query."""
+    inputs = {"query": [query], "texts": documents}
+    return _request("reranking", model, backend, inputs, config)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -74,23 +74,26 @@ def _encode(model: Model, batch: list[Work], once_more: OnceMore) -> None:
     """All texts in one; where that fails, each alone, so that nobody pays for another's."""
     asked: list[Encoding] = [work.what[0] for work in batch]
     texts = [text for one in asked for text in one.texts]
-    beside = {name: [t for one in asked for t in one.beside[name]] for name in asked[0].beside}
-    told: dict[str, Sequence[int]] = {}
+    beside: dict[str, Any] = {
+        name: [t for one in asked for t in one.beside[name]] for name in asked[0].beside
+    }
+    told: dict[str, Any] = {}
 
     def hear(event: StageEventRecord) -> None:
         if event.event == "tokenized":
             told.update(event.data)
 
     try:
-        values = model.encode(texts, listener=hear, **beside, **asked[0].config)
+        values: Any = model.encode(texts, listener=hear, **beside, **asked[0].config)
     except JumarError as error:
         _encode_alone(model, batch, error, once_more)
         return
-    tokens, over = tuple(told.get("tokens", ())), tuple(told.get("over", ()))
+    tokens, over, windows = (tuple(told.get(n, ())) for n in ("tokens", "over", "windows"))
     at = 0
     for work, one in zip(batch, asked, strict=True):
         here = slice(at, at + len(one.texts))
-        work.what[1].set_result(Vectors(values[here], tokens[here], over[here]))
+        counts = (tokens[here], over[here], windows[here])
+        work.what[1].set_result(Vectors(values[here], *counts, head=told.get("head")))
         at += len(one.texts)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.catalog.manifest import Manifest
 from jumar.contracts.errors import InvalidRequest, RunFailed
-from jumar.contracts.results import Artifact, GenerateResult
+from jumar.contracts.results import Artifact, GenerateResult, StageEventRecord
 from jumar.parity.answers import Answer
 
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ def answers(
 ) -> dict[str, Answer]:
     """Ask a loaded model; nothing that it makes is kept.
 
-    Vectors are `vector.N`, texts `words.N`, pictures `picture.N` (uint8 [h, w, 3]), sounds
+    Vectors are `vector.N`, what a classifier says `probability.N`, `logit.N` or `span.N`, texts
+    `words.N`, pictures `picture.N` (uint8 [h, w, 3]), sounds
     `sound.N` (int16 [n], mono), statistics of a diffusion model's latents `latents.NAME`.
 
     Raises:
         JumarError: the run failed, or made something that nobody here can compare.
     """
     if "texts" in inputs:
-        vectors = placed.encode(inputs["texts"], **config)
-        return {f"vector.{n}": Answer("vector", vector) for n, vector in enumerate(vectors)}
+        return _read(placed, inputs, config)
     with tempfile.TemporaryDirectory(prefix="jumar-") as folder:
         result = placed.generate(out=folder, **inputs, **config)
         if not result.ok:
@@ -51,6 +51,33 @@ def answers(
     for name, value in statistics.items():
         found[f"latents.{name}"] = Answer("statistic", _number(value))
     return found
+
+
+def _read(
+    placed: PlacedModel | WatchedModel | InlineModel,
+    inputs: Mapping[str, Any],
+    config: Mapping[str, Any],
+) -> dict[str, Answer]:
+    """A value for each text, called by what the model's head says of itself."""
+    told: dict[str, Any] = {}
+
+    def hear(event: StageEventRecord) -> None:
+        told.update(event.data if event.event == "tokenized" else {})
+
+    given = {key: value for key, value in inputs.items() if key != "texts"}
+    values: Any = placed.encode(inputs["texts"], listener=hear, **given, **config)
+    quantity = _QUANTITIES[told["head"]["kind"]] if told.get("head") else "vector"
+    if quantity == "span":
+        values = [" ".join(f"{s.label}:{s.start}-{s.end}" for s in spans) for spans in values]
+    return {f"{quantity}.{n}": Answer(quantity, value) for n, value in enumerate(values)}
+
+
+_QUANTITIES = {
+    "sequence": "probability",
+    "scores": "probability",
+    "rerank": "logit",
+    "token": "span",
+}
 
 
 def digest(manifest: Manifest) -> str:

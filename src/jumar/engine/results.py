@@ -53,18 +53,21 @@ class Encoding:
 @dataclass(frozen=True)
 class Vectors:
     """What was read: one value for each text of an `Encoding` (numbers float32 [n, …], or spans);
-    `tokens` of each, special ones included, and how many were `over` the model's limit and left
-    out: both empty where the model does not count. `hits` values were known before.
+    `tokens` of each, special ones included, how many were `over` the model's limit and left out,
+    and in how many `windows` it was read: all empty where the model does not count. `hits` values
+    were known before; `head` says what the values of a classifier are (`readings.Head`).
     """
 
     values: Sequence[Any]
     tokens: tuple[int, ...] = ()
     over: tuple[int, ...] = ()
+    windows: tuple[int, ...] = ()
     hits: int = 0
+    head: Mapping[str, Any] | None = None
 
 
-_Kept = tuple[Any, int, int]
-"""Value, tokens, tokens over the limit."""
+_Kept = tuple[Any, int, int, int]
+"""Value, tokens, tokens over the limit, windows."""
 
 
 class Results:
@@ -74,6 +77,7 @@ class Results:
         self._most = most
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
         self._age = 0
+        self.head: Mapping[str, Any] | None = None  # of the model whose results these are
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -126,8 +130,10 @@ class Look:
             fresh: list[_Kept] = []
         else:
             count = len(computed.values)
-            tokens, over = computed.tokens or (0,) * count, computed.over or (0,) * count
-            fresh = list(zip(computed.values, tokens, over, strict=True))
+            counts = (computed.tokens or (0,) * count, computed.over or (0,) * count)
+            windows = computed.windows or (1,) * count
+            fresh = list(zip(computed.values, *counts, windows, strict=True))
+            self.results.head = computed.head
         places = self.missing
         if self.keys:
             self.results.keep([self.keys[at] for at in places], fresh, self.age)
@@ -135,8 +141,8 @@ class Look:
             return computed
         every = {**self.known, **dict(zip(places, fresh, strict=True))}
         rows = [every[at] for at in range(len(self.encoding.texts))]
-        values, tokens, over = zip(*rows, strict=True)
-        return Vectors(values, tokens, over, len(self.known))
+        values, tokens, over, windows = zip(*rows, strict=True)
+        return Vectors(values, tokens, over, windows, len(self.known), self.results.head)
 
 
 def _key(encoding: Encoding, at: int) -> bytes:

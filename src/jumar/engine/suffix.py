@@ -21,6 +21,8 @@ _TASKS = {
     "audio2text": ".txt",
     "text2text": ".txt",
     "embeddings": ".npy",
+    "classification": ".json",
+    "reranking": ".json",
 }
 
 

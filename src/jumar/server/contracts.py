@@ -56,3 +56,54 @@ class EmbeddingsBody(Body):
     user: str | None = None
     # Jumar's own:
     deadline_ms: float | None = Field(default=None, gt=0, le=604_800_000)
+
+
+class Pair(Body):
+    """A text, and what belongs to it."""
+
+    text: str
+    text_pair: str
+
+
+class Window(Body):
+    """How long a window is and what two of them share, in tokens."""
+
+    tokens: int | None = Field(default=None, ge=4)
+    overlap: int | None = Field(default=None, ge=0)
+
+
+class ClassifyOptions(Body):
+    """What happens to long texts, and which labels are picked.
+
+    `overflow` says what becomes of a text over the limit (`max_tokens`, else the model's own).
+    `threshold` picks labels of `scores` and spans.
+    """
+
+    overflow: Literal["reject", "truncate", "window"] | None = None
+    max_tokens: int | None = Field(default=None, ge=4)
+    window: Window | None = None
+    threshold: float | None = Field(default=None, ge=0, le=1)
+
+
+class ClassifyBody(Body):
+    """POST /v1/classify, as the model runtime has it (contract 2.x)."""
+
+    model: str
+    input: str | list[str] | list[Pair]
+    head: Literal["default"] | None = None
+    options: ClassifyOptions = Field(default_factory=ClassifyOptions)
+    # Jumar's own:
+    deadline_ms: float | None = Field(default=None, gt=0, le=604_800_000)
+
+
+class RerankBody(Body):
+    """POST /v1/rerank, as the model runtime has it (contract 2.x)."""
+
+    model: str
+    query: str
+    documents: list[str] = Field(min_length=1, max_length=1024)
+    top_n: int | None = Field(default=None, ge=1)
+    return_documents: bool = False
+    # Jumar's own:
+    options: ClassifyOptions = Field(default_factory=ClassifyOptions)
+    deadline_ms: float | None = Field(default=None, gt=0, le=604_800_000)

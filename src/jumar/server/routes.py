@@ -13,8 +13,14 @@ from starlette.websockets import WebSocket
 
 from jumar.contracts.results import GenerateResult
 from jumar.engine.jobs import Job
-from jumar.server import embedding, generating, jobs, machine, status
-from jumar.server.contracts import EmbeddingsBody, GenerateBody, GenerateForm
+from jumar.server import classifying, embedding, generating, jobs, machine, status
+from jumar.server.contracts import (
+    ClassifyBody,
+    EmbeddingsBody,
+    GenerateBody,
+    GenerateForm,
+    RerankBody,
+)
 from jumar.server.forwarding import surfaces
 from jumar.server.forwarding.passing import elsewhere, forwarded
 from jumar.server.openai import bodies, filming, images, speech, transcriptions, videos
@@ -65,6 +71,10 @@ ROUTES: tuple[Row, ...] = (
         media=("*/*",)),
     Row("POST", "/v1/embeddings", forwarded(surfaces.EMBEDDINGS, embedding.embeddings),
         "Turn texts into vectors (OpenAI).", EmbeddingsBody),
+    Row("POST", "/v1/classify", classifying.classify, "Label texts, or stretches of them.",
+        ClassifyBody),
+    Row("POST", "/v1/rerank", classifying.rerank, "Rank documents by a query.", RerankBody),
+    Row("POST", "/v1/decisions", classifying.undecided, "Refused: no model takes typed questions."),
     Row("POST", "/v1/images/generations", forwarded(surfaces.IMAGES, images.generations),
         "Draw pictures (OpenAI).", bodies.ImageBody),
     Row("POST", "/v1/images/edits", forwarded(surfaces.EDITS, images.edits),

@@ -58,10 +58,7 @@ def _words(count: int) -> str:
 def _embeddings(facts: Facts) -> list[Request]:
     limit = (facts.longest or _USUAL) - 2  # a special token at each end
     long, full = _words(limit // 2), _words(limit)
-
-    def texts(name: str, covers: str, *texts: str, **same_as: str) -> Request:
-        wanted = {answer.replace("_", "."): other for answer, other in same_as.items()}
-        return Request(name, {"texts": list(texts)}, {}, (covers,), wanted)
+    texts = _texts
 
     return [
         texts("short", "short", SHORT),
@@ -84,6 +81,49 @@ def _embeddings(facts: Facts) -> list[Request]:
         ),
         texts("repeated", "repeated", OTHER, OTHER, vector_1="repeated/vector.0"),
         texts("non-latin", "non-latin", *NON_LATIN),
+    ]  # fmt: skip
+
+
+def _texts(name: str, covers: str, *texts: str, **same_as: str) -> Request:
+    wanted = {answer.replace("_", "."): other for answer, other in same_as.items()}
+    return Request(name, {"texts": list(texts)}, {}, (covers,), wanted)
+
+
+def _classification(facts: Facts) -> list[Request]:
+    """Probabilities; a token head answers with spans, which needs requests of one's own."""
+    long = _words(((facts.longest or _USUAL) - 2) // 2)
+    return [
+        _texts("short", "short", SHORT),
+        _texts("other", "short", OTHER),
+        _texts("long", "long", long),
+        _texts(
+            "batched", "batched", SHORT, OTHER, long, *NON_LATIN[:2],
+            probability_0="short/probability.0", probability_1="other/probability.0",
+            probability_2="long/probability.0",
+        ),
+        _texts(
+            "permuted", "permuted", long, SHORT,
+            probability_0="long/probability.0", probability_1="short/probability.0",
+        ),
+        _texts("repeated", "repeated", OTHER, OTHER, probability_1="repeated/probability.0"),
+        _texts("non-latin", "non-latin", *NON_LATIN),
+    ]  # fmt: skip
+
+
+def _reranking(facts: Facts) -> list[Request]:
+    def asked(name: str, covers: str, *texts: str, **same_as: str) -> Request:
+        wanted = {answer.replace("_", "."): other for answer, other in same_as.items()}
+        inputs = {"query": ["Where did the cat sit?"], "texts": list(texts)}
+        return Request(name, inputs, {}, (covers,), wanted)
+
+    long = _words((facts.longest or _USUAL) // 2)
+    return [
+        asked("short", "short", SHORT),
+        asked("long", "long", long),
+        asked("batched", "batched", OTHER, SHORT, long, logit_1="short/logit.0",
+              logit_2="long/logit.0"),
+        asked("repeated", "repeated", OTHER, OTHER, logit_1="repeated/logit.0"),
+        asked("non-latin", "non-latin", *NON_LATIN),
     ]  # fmt: skip
 
 
@@ -115,6 +155,8 @@ def _audio2text(facts: Facts) -> list[Request]:
 
 _TASKS: dict[str, Callable[[Facts], list[Request]]] = {
     "embeddings": _embeddings,
+    "classification": _classification,
+    "reranking": _reranking,
     "text2audio": _text2audio,
     "text2image": _text2image,
     "audio2text": _audio2text,

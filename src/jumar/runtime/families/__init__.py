@@ -15,8 +15,10 @@ __all__ = ["Converter", "Draft", "Family", "LoadPlan", "Model", "family_of"]
 
 _BUILT_IN = {
     "avatar": "jumar.runtime.families.avatar:Avatar",
+    "classifier": "jumar.runtime.families.classifier:Classifier",
     "diffusion": "jumar.runtime.families.diffusion:Diffusion",
     "encoder": "jumar.runtime.families.encoder:Encoder",
+    "ngrams": "jumar.runtime.families.ngrams:Ngrams",
     "remote": "jumar.runtime.families.remote:Remote",
     "speech": "jumar.runtime.families.speech:Speech",
     "transcription": "jumar.runtime.families.transcription:Transcription",

@@ -59,7 +59,7 @@ class EncoderModel:
         self._padding = tokenizer.pad_token_id or 0
         self._unknown: int | None = tokenizer.unk_token_id
         self._tokenizer: Any = tokenizer.backend_tokenizer
-        self.longest = _longest(self._recipe, tokenizer, self._model)
+        self.longest = longest_of(tokenizer.model_max_length, self._model, self._recipe.longest)
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self.longest)
         self._packs = on_cpu and plan.config.get("compile") != "on" and packs(self._model.config)
@@ -198,12 +198,12 @@ def padded(tokens: Sequence[Sequence[int]], padding: int) -> tuple[torch.Tensor,
     return torch.tensor(ids), torch.tensor(mask)
 
 
-def _longest(recipe: Recipe, tokenizer: Any, model: Any) -> int:
+def longest_of(tokenizers: int, model: Any, folders: int | None = None) -> int:
     """The longest text in tokens: the folder's word, the tokenizer's, and the model's positions."""
     positions = getattr(model.config, "max_position_embeddings", None)
-    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    embeddings = getattr(getattr(model, "base_model", model), "embeddings", None)
+    table = getattr(embeddings, "position_embeddings", None)
     before = getattr(table, "padding_idx", None)  # RoBERTa counts positions from after the padding
     if positions and before is not None:
         positions -= before + 1
-    known = [recipe.longest, tokenizer.model_max_length, positions]
-    return min(int(limit) for limit in known if limit)
+    return min(int(limit) for limit in (folders, tokenizers, positions) if limit)

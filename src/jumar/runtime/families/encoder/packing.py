@@ -117,8 +117,13 @@ def attend(
     found = []
     for group in packing.groups:
         mask = None if bool(group.real.all()) else group.real[:, None, None, :]
-        parts = (group.padded(part[0]) for part in (query, key, value))
-        attended = scaled_dot_product_attention(*parts, attn_mask=mask, scale=scaling)
+        attended = scaled_dot_product_attention(
+            group.padded(query[0]),
+            group.padded(key[0]),
+            group.padded(value[0]),
+            attn_mask=mask,
+            scale=scaling,
+        )
         found.append(attended.transpose(1, 2)[group.real])
     return torch.cat(found)[None], None
 
