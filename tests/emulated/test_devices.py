@@ -127,6 +127,8 @@ def test_torch_accelerator_is_the_npu():
     event.record(stream)
     event.synchronize()
     torch.accelerator.synchronize()
+    torch.accelerator.empty_cache()
+    torch.accelerator.empty_host_cache()
 
 
 def test_an_operator_that_npus_lack_runs_on_the_cpu_with_a_caution():

@@ -58,6 +58,8 @@ def start(settings: Settings) -> None:
 
     torch._register_device_module("npu", torch_npu.npu)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    # torch asks the device's allocator of pinned memory, and crashes where there is none.
+    torch.accelerator.empty_host_cache = lambda: None
     collectives.register()
     set_noise(settings.noise, settings.seed)
     for rule in rules:
