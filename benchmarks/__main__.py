@@ -16,6 +16,7 @@ from benchmarks import (
     isolate,
     overhead,
     proxy,
+    reading,
     restart,
     serving,
     shadow,
@@ -35,6 +36,7 @@ SECTIONS = {
     "health": health.main,
     "serving": serving.main,
     "proxy": proxy.main,
+    "reading": reading.main,
 }
 
 

@@ -19,6 +19,7 @@ from jumar.contracts.errors import (
     WeightsUnavailable,
 )
 from jumar.runtime.families.encoder.batches import batches
+from jumar.runtime.families.encoder.packing import ATTENTION, Packing
 from jumar.runtime.families.encoder.recipe import POOLING, Recipe
 
 if TYPE_CHECKING:
@@ -229,6 +230,50 @@ def test_texts_of_two_lengths_are_computed_apart_unless_a_forward_is_dearer_than
     lengths = [5, 200] * 16
     assert [len(group) for group in batches(lengths, 32, 16_384, 40)] == [16, 16]
     assert [len(group) for group in batches(lengths, 32, 16_384, 10_000)] == [32]
+
+
+MIXED = [
+    " ".join(["cat", "dog", "mat", "ran"][n % 4] for n in range(k)) for k in (1, 13, 3, 9, 9, 2)
+]
+
+
+def test_texts_in_one_row_say_what_they_say_padded_and_in_company(tmp_path: Path) -> None:
+    model = encoder(tiny.sentence_bert(tmp_path))
+    assert model.model._packs, "on a CPU"
+    together = vectors(model, MIXED * 3)
+    alone = np.concatenate([vectors(model, text) for text in MIXED * 3])
+    model.model._packs = False
+    model.model._model.set_attn_implementation("sdpa")
+    padded = vectors(model, MIXED * 3)
+    assert together == pytest.approx(padded, abs=1e-5)
+    assert together == pytest.approx(alone, abs=1e-5)
+
+
+def test_attention_over_the_whole_row_would_show(tmp_path: Path) -> None:
+    """The control: were texts not kept apart, their vectors would be others."""
+    model = encoder(tiny.sentence_bert(tmp_path)).model._model
+    model.set_attn_implementation(ATTENTION)
+    tokens = [[2, 5, 6, 7, 3], [2, 9, 3]]
+    apart, mixed = Packing.of([5, 3]), Packing.of([8])
+    row = apart.inputs(tokens)
+    with torch.no_grad():
+        right = model(**row, packing=apart).last_hidden_state
+        wrong = model(**row, packing=mixed).last_hidden_state
+    assert right.shape == wrong.shape == (1, 8, 32)
+    assert (right - wrong).abs().max() > 1e-3
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=12))
+def test_a_row_taken_apart_is_what_was_put_in(lengths: list[int]) -> None:
+    ordered = sorted(lengths, reverse=True)
+    packing = Packing.of(ordered)
+    tokens = [[100 * at + place for place in range(n)] for at, n in enumerate(ordered)]
+    row = packing.inputs(tokens)
+    assert row["position_ids"][0].tolist() == [place for n in ordered for place in range(n)]
+    states, mask = packing.apart(row["input_ids"][..., None])
+    assert mask.sum(1).tolist() == ordered
+    assert [states[at, :n, 0].tolist() for at, n in enumerate(ordered)] == tokens
+    assert [group.end for group in packing.groups][-1] == sum(ordered)
 
 
 @pytest.mark.models
