@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dis
-import json
 import logging
 import os
 import time
@@ -20,6 +19,7 @@ from vllm.model_executor.custom_op import op_registry_oot
 from vllm.model_executor.layers import activation
 from vllm.model_executor.layers import rotary_embedding as rotary
 from vllm.model_executor.layers.layernorm import GemmaRMSNorm, RMSNorm
+from vllm.v1.serial_utils import MsgpackDecoder, MsgpackEncoder
 
 from jumar.contracts.errors import InvalidValue, OperatorUnavailable, RunFailed
 from jumar.evidence import Evidence, Store, Subject
@@ -467,10 +467,14 @@ def test_the_log_names_what_stands_in_quarantine_with_its_evidence(log):
     assert log[1:] == [f"In quarantine: aten::mul by flag_gems: wrong (evidence {record.id})"]
 
 
-def test_the_report_is_plain_json_and_counts_evidence():
+def test_the_report_can_be_sent_by_vllm_and_counts_evidence(monkeypatch):
+    rules = "{order: [{operators: [rms_norm], providers: [" + OURS + ", reference]}]}"
+    monkeypatch.setenv("JUMAR_OPERATOR_RULES", rules)
+    operators.bind(DEVICE)
     RMSNorm(64)
     found_wrong("aten::mul", "flag_gems")
-    said = json.loads(json.dumps(operators.report()))
+    said = operators.report()
+    assert MsgpackDecoder().decode(MsgpackEncoder().encode(said)) == said
     assert said["pid"] == os.getpid() and said["device"] == DEVICE and said["rank"] == 0
     assert said["emulated"] is EMULATED
     assert {"rms_norm": OURS}.items() <= {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from typing import Any
@@ -56,10 +57,14 @@ def _rank() -> tuple[int, int]:
 
 
 def as_dict(here: Process) -> dict[str, Any]:
-    """The same for programs; `implementation` is Jumar's name, `shown` that of the log."""
+    """The same for programs; `implementation` is Jumar's name, `shown` that of the log.
+
+    JSON's own types and no subclass of them (names keep their place in a policy): vLLM's engine
+    answers nobody any more after an object that it cannot send.
+    """
     rules = here.decisions.quarantine
     verdicts = Counter(one.verdict for one in Store())
-    return {
+    said = {
         "rank": _rank()[0],
         "pid": os.getpid(),
         "device": here.device,
@@ -82,3 +87,5 @@ def as_dict(here: Process) -> dict[str, Any]:
             "expired": len(rules.expired),
         },
     }  # fmt: skip
+    plain: dict[str, Any] = json.loads(json.dumps(said))
+    return plain
