@@ -6,7 +6,7 @@ from jumar import catalog
 from jumar.contracts.errors import JumarError, RunFailed
 from jumar.contracts.requests import text2audio
 from jumar.engine.endings import Ended, LastWords, Stood
-from jumar.engine.healing import Suspicion
+from jumar.engine.healing import Suspicion, from_outside
 from jumar.runtime.run import Run
 
 
@@ -61,6 +61,12 @@ def test_other_places_are_other_failures() -> None:
 def test_workers_that_are_killed_from_outside_accuse_nobody() -> None:
     suspicion = Suspicion()
     assert not any(suspicion.second(killed(), run()) for _ in range(5))
+
+
+def test_who_is_killed_stood_nowhere_and_who_aborts_did() -> None:
+    assert from_outside(killed())
+    assert not from_outside(aborted())
+    assert not from_outside(failure(RuntimeError("aclnnGelu failed")))
 
 
 def test_a_request_whose_worker_is_killed_twice_is_looked_into() -> None:

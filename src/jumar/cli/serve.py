@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from jumar.server.settings import Keys
 
 _NEEDS = ("aiohttp", "starlette", "uvicorn", "python_multipart", "websockets", "prometheus_client")
-_LAZY = {"transformers": "transformers.modeling_utils"}
+_OURS = "jumar.engine.worker"
+_LAZY = {
+    "transformers": (
+        "transformers.modeling_utils",
+        "transformers.generation.utils",
+        "transformers.models.auto.modeling_auto",
+        "transformers.tokenization_utils_base",
+    )
+}
 """What a library imports at its first model only, and which takes most of the time."""
 
 _THREADED = ("onnxruntime", "hibari")
@@ -328,7 +336,7 @@ def preloaded(names: list[str]) -> list[str]:
         if module not in _THREADED
     ]
     here = [module for module in dict.fromkeys(needed) if find_spec(module) is not None]
-    return here + [_LAZY[module] for module in here if module in _LAZY]
+    return [_OURS, *here, *(lazy for module in here for lazy in _LAZY.get(module, ()))]
 
 
 def _told(address: str) -> None:

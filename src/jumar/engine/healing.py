@@ -106,6 +106,13 @@ def _place(error: JumarError) -> str:
     return _NUMBER.sub("#", " | ".join(stood))
 
 
+def from_outside(error: JumarError) -> bool:
+    """Whether a process was killed by somebody else: it stood nowhere, and SIGKILL ended it."""
+    said = [str(error), *map(str, _causes(error))]
+    stood = any(type(link).__name__ == "Stood" for link in _causes(error))
+    return not stood and any("killed by SIGKILL" in text for text in said)
+
+
 def found_guilty(investigate: Investigate, failed: Failed, run: Run) -> bool:
     """Investigate and store what was found; whether it is worth another run. The run tells it."""
     try:

@@ -36,7 +36,7 @@ from jumar.contracts.errors import (
 )
 from jumar.contracts.results import GenerateResult, Parity
 from jumar.engine.answering import answer, begins, fail
-from jumar.engine.healing import Investigate, Suspicion
+from jumar.engine.healing import Investigate, Suspicion, from_outside
 from jumar.engine.inline import InlineModel
 from jumar.engine.queue import Queue, Work
 from jumar.engine.results import Encoding, Results, Vectors
@@ -50,9 +50,10 @@ LOOK_S = 1.0
 """Between two looks at an idle worker, in seconds."""
 
 TRIES = 3
-"""Loads that fail one after the other before callers who wait are told: a worker may be killed from
-outside while it loads, and the next one is there soon.
-"""
+"""Loads that fail one after the other before callers who wait are told."""
+
+OUTSIDE = 0.25
+"""What a load counts whose process was killed from outside: that says nothing of the model."""
 
 LONGEST_PAUSE_S = 60.0
 MOST_TOKENS = 1 << 20
@@ -233,18 +234,18 @@ class Served:
     def _work(self, number: int) -> None:
         """Load, prove, answer; and from the start again where the process was lost."""
         self._before()
-        pauses, failures = _pauses(), 0
+        pauses, failures = _pauses(), 0.0
         while not self._queue.over:
             model = self._model()
             try:
                 self._ready(number, model)
             except JumarError as error:
                 model.close()
-                failures += 1
+                failures += OUTSIDE if from_outside(error) else 1.0
                 if self._is_final(number, error, again=failures >= TRIES):
                     return
             else:
-                failures = 0
+                failures = 0.0
                 if self._serve(model):
                     pauses = _pauses()
                 model.close()
