@@ -47,6 +47,7 @@ if not age then  -- jobs of the same millisecond in the order in which they came
 end
 for _, other in ipairs(STATES) do redis.call('ZREM', P .. 'state:' .. other, id) end
 redis.call('ZADD', P .. 'state:' .. state, age, id)
+redis.call('ZREM', P .. 'over', id)
 if finished ~= '' then redis.call('ZADD', P .. 'over', finished, id) end
 redis.call('SET', P .. 'job:' .. id, body)
 redis.call('PUBLISH', P .. 'changed', id)
