@@ -29,7 +29,7 @@ fuzz: $(VENV)/.dev
 
 # Requests drawn from the OpenAPI document, against a server of real models.
 fuzz-api: $(VENV)/.dev
-	$(BIN)/python tools/fuzz_api.py --max-examples 100
+	$(BIN)/python tools/fuzz_api.py --max-examples 20
 
 # The emulated torch_npu against the real wheel, on empty stand-in libraries; needs gcc and nm.
 test-torch-npu: $(VENV)/.dev
