@@ -182,7 +182,7 @@ def test_many_threads_lose_nothing_and_get_nothing_twice() -> None:
 
 
 def crowd(clock: Clock, *, first: int, again: int, together: object = "k") -> Queue:
-    """`first` works were taken at once; `again` of their callers are back, and each takes 8 s."""
+    """`first` works were taken at once, and `again` wait when they are answered; each takes 8 s."""
     queue = Queue(99, Batching(most=9), clock=clock)
     for number in range(first):
         queue.put(Work(number, 8.0, together=together, arrived=clock.now))
@@ -192,14 +192,22 @@ def crowd(clock: Clock, *, first: int, again: int, together: object = "k") -> Qu
     return queue
 
 
-def test_a_batch_waits_for_those_who_were_together_before_for_a_part_of_its_time(
-    clock: Clock,
-) -> None:
+def test_a_batch_waits_for_those_who_were_there_before_and_goes_once_all_are(clock: Clock) -> None:
+    """The clock stands: nothing but their number lets it go."""
+    queue, taken = crowd(clock, first=4, again=2), []
+    worker = threading.Thread(target=lambda: taken.extend(queue.take()))
+    worker.start()
+    for number in range(4):
+        assert taken == []
+        queue.put(Work(number, 8.0, together="k", arrived=clock.now))
+    worker.join(60)
+    assert len(taken) == 6
+
+
+def test_who_comes_while_it_waits_in_vain_is_not_waited_for_again(clock: Clock) -> None:
     queue = crowd(clock, first=4, again=2)
-    assert queue.take(timeout=0) == [], "two of four are back"
-    queue.put(Work("third", 8.0, together="k", arrived=clock.now))
-    queue.put(Work("fourth", 8.0, together="k", arrived=clock.now))
-    assert len(queue.take(timeout=0)) == 4, "all are"
+    assert queue.take(timeout=0) == []
+    assert len(queue.take(timeout=0)) == 2
 
 
 def test_it_does_not_wait_longer_for_who_stays_away() -> None:

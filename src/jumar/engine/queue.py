@@ -26,6 +26,9 @@ from jumar.contracts.errors import Cancelled, DeadlineExceeded, JumarError, NotR
 PATIENCE = 0.25
 """Part of its own time for which a batch waits for those who were together before."""
 
+CROWD = 3
+"""From so many on: one caller who asks again at once may be counted twice."""
+
 
 @dataclass(eq=False)
 class Work:
@@ -81,7 +84,7 @@ class Queue:
         self._batching = batching
         self._clock = clock
         self._waiting: list[Work] = []
-        self._crowd: tuple[Hashable, int] = (None, 1)  # key of the last batch, and how many had it
+        self._last: tuple[Hashable, int] = (None, 0)  # key and size of the batch taken last
         self._refusing: JumarError | None = None  # what comes
         self._closed = False  # for work that a lost worker had taken, too
         self._changed = threading.Condition()
@@ -142,17 +145,18 @@ class Queue:
 
         Work whose deadline has passed is refused on the way.
         """
-        since = self._clock()
+        since, crowd = self._clock(), self._crowd()
         until = None if timeout is None else since + timeout
         while True:
             with self._changed:
                 late = self._late()
-                batch, wait = ([], 0.0) if late else self._next(since)
+                batch, wait = ([], 0.0) if late else self._next(since, crowd)
                 if not late and not batch:
                     if self._refusing is not None:
                         return []
                     left = None if until is None else until - self._clock()
                     if left is not None and left <= 0:
+                        self._last = (None, 0)  # whoever is not back by now stays away
                         return []
                     waits = [one for one in (wait or None, left) if one is not None]
                     self._changed.wait(min(waits, default=None))
@@ -196,30 +200,35 @@ class Queue:
         self._waiting = [work for work in self._waiting if work not in late]
         return late
 
-    def _next(self, since: float) -> tuple[list[Work], float]:
+    def _crowd(self) -> int:
+        """How many there were when the last batch had been computed: in it, or waiting."""
+        with self._changed:
+            key, size = self._last
+            return size + sum(work.together == key for work in self._waiting)
+
+    def _next(self, since: float, crowd: int) -> tuple[list[Work], float]:
         """The batch that is ready, or nothing and the seconds to wait for one. `since` is when a
-        worker began to wait for it.
+        worker began to wait for it, and `crowd` how many there were then.
         """
         if not self._waiting:
             return [], 0.0
         first, *others = sorted(self._waiting, key=lambda work: work.due)
         like = [] if first.together is None else [o for o in others if o.together == first.together]
         batch = self._company(first, like)
-        left = self._waits_until(batch, since) - self._clock()
+        left = self._waits_until(batch, since, crowd) - self._clock()
         more = first.together is not None and self._refusing is None and self._has_room(batch)
         if more and left > 0:
             return [], left
-        self._crowd = (first.together, 1 + len(like))
+        self._last = (first.together, len(batch))
         self._waiting = [work for work in self._waiting if work not in batch]
         return batch, 0.0
 
-    def _waits_until(self, batch: list[Work], since: float) -> float:
+    def _waits_until(self, batch: list[Work], since: float, crowd: int) -> float:
         asked = batch[0].arrived + self._batching.window
-        key, crowd = self._crowd
-        alone = key != batch[0].together or len(batch) >= crowd or len(batch) < len(self._waiting)
-        return (
-            asked if alone else max(asked, since + PATIENCE * sum(work.seconds for work in batch))
-        )
+        others = self._last[0] != batch[0].together or len(batch) < len(self._waiting)
+        if others or len(batch) >= crowd or crowd < CROWD:
+            return asked
+        return max(asked, since + PATIENCE * sum(work.seconds for work in batch))
 
     def _company(self, first: Work, like: list[Work]) -> list[Work]:
         batch, size = [first], first.size
