@@ -117,6 +117,50 @@ def test_a_wrong_request_is_refused_in_the_one_envelope(
     assert found["type"] == "invalid_request_error"
 
 
+HALVES = [
+    {"\ud800": 1, "model": "toy"},
+    {"model": "\ud800"},
+    {"model": "toy", "inputs": {"prompt": "\udfff"}},
+    {"model": "toy", "inputs": {"prompt": "a", "\ud800": 1}},
+    {"model": "toy", "inputs": {"prompt": "a"}, "config": {"\ud800": 1}},
+    {"model": "toy", "inputs": {"prompt": "a"}, "config": {"request_id": "\ud800"}},
+    {"model": "whisper-tiny.en", "inputs": {"audio": ["/\ud800"]}},
+]
+
+
+@pytest.mark.parametrize("async_run", [False, True])
+@pytest.mark.parametrize("body", HALVES, ids=str)
+def test_half_a_character_is_refused_wherever_it_stands(
+    server: Running, body: dict[str, Any], async_run: bool
+) -> None:
+    """Names of fields and files, identifiers: none of them could be written down or sent back."""
+    escaped = json.dumps({**body, "async_run": async_run})
+    raw = json.dumps({**body, "async_run": async_run}, ensure_ascii=False)
+    for content in (escaped.encode(), raw.encode("utf-8", "surrogatepass")):
+        response = server.client.post("/v1/generate", content=content)
+        assert (response.status_code, error(response)["code"]) == (400, "invalid_request")
+
+
+def test_both_halves_of_a_character_are_one(server: Running) -> None:
+    """As every client that writes ASCII sends what lies beyond the 16 bits of an escape."""
+    content = json.dumps({"model": "toy", "inputs": {"prompt": "\N{GRINNING FACE}"}})
+    assert "\\ud83d" in content
+    response = server.client.post("/v1/generate", content=content)
+    assert response.status_code == 200
+    (artifact,) = response.json()["outputs"]
+    assert server.client.get(artifact["path"]).content == "\N{GRINNING FACE}/0".encode()
+
+
+@pytest.mark.parametrize("levels", [101, 400, 900, 100_000])
+@pytest.mark.parametrize("brackets", ["[]", '{"a":}'], ids=str)
+def test_json_without_a_bottom_is_refused(server: Running, levels: int, brackets: str) -> None:
+    opening, closing = brackets[:-1], brackets[-1]
+    prompt = opening * levels + "1" + closing * levels
+    content = f'{{"model": "toy", "inputs": {{"prompt": {prompt}}}}}'
+    response = server.client.post("/v1/generate", content=content.encode())
+    assert (response.status_code, error(response)["code"]) == (400, "invalid_request")
+
+
 THE_OPERATORS = [
     ("toy", {"prompt": "a"}, {"output_dir": "/tmp/elsewhere"}),
     ("toy", {"prompt": "a", "model_path": "/tmp/weights"}, {}),

@@ -57,6 +57,27 @@ def test_a_job_is_a_record_that_ends_with_the_result(server: Running) -> None:
     assert Job.model_validate(found).over
 
 
+NO_COUNTS = ["²", "٣", "-1", "0", "1001", "1.0", "", "9" * 5000]
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/videos"])
+@pytest.mark.parametrize("limit", NO_COUNTS, ids=lambda text: text[:8])
+def test_a_list_is_as_long_as_a_number_says_and_nothing_else(
+    server: Running, path: str, limit: str
+) -> None:
+    response = server.client.get(path, params={"limit": limit})
+    found = response.json()["error"]
+    assert (response.status_code, found["code"], found["param"]) == (400, "invalid_value", "limit")
+
+
+@pytest.mark.parametrize("last", ["²", "x", "9" * 30, "9" * 5000], ids=lambda text: text[:8])
+def test_events_come_all_after_a_number_that_is_none(server: Running, last: str) -> None:
+    name = start(server, "hello")
+    assert eventually(lambda: is_over(server, name))
+    encoded: Any = {"Last-Event-ID": last.encode("latin-1")}
+    assert heard(server, name, **encoded) == heard(server, name)
+
+
 def test_events_come_from_the_first_and_end_with_the_job(server: Running) -> None:
     name = start(server, "hello")
     told = heard(server, name)

@@ -19,7 +19,7 @@ from jumar.contracts.errors import JumarError, NotPermitted, RequestTooLarge, Un
 from jumar.server.page.shell import OPEN
 from jumar.server.settings import LOOPBACK, Keys
 from jumar.server.tracing import TRACEPARENT, Span, Tracing
-from jumar.server.wire import refusal
+from jumar.server.wire import number_of, refusal
 
 access = logging.getLogger("jumar.access")
 
@@ -156,8 +156,8 @@ class Bounds:
         too_large = RequestTooLarge(
             f"The body is larger than {self._limit:,} bytes.", hint="--max-request-bytes"
         )
-        said = Headers(scope=scope).get("content-length", "0")
-        if said.isdigit() and int(said) > self._limit:
+        said = number_of(Headers(scope=scope).get("content-length", ""))
+        if said is not None and said > self._limit:
             await _refuse(too_large, scope, receive, send)
             return
         came = 0

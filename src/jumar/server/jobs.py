@@ -23,7 +23,7 @@ from jumar.contracts.errors import (
 from jumar.engine.jobs import JobState
 from jumar.reporting import as_trace
 from jumar.server.desk import Desk
-from jumar.server.wire import refusal
+from jumar.server.wire import limit_of, number_of, object_of, refusal
 
 QUIET_S = 15.0
 """A stream says something at least this often, so that nobody in between takes it for dead."""
@@ -45,16 +45,14 @@ async def jobs(request: Request) -> Response:
     """The newest jobs; `state` and `limit` narrow the list."""
     desk: Desk = request.app.state.desk
     state = request.query_params.get("state")
-    limit = request.query_params.get("limit", "100")
+    limit = limit_of(request, otherwise=100, most=MOST)
     if state is not None and state not in get_args(JobState):
         raise InvalidValue(
             f"There is no state {state[:40]!r}.",
             hint=did_you_mean(state[:40], get_args(JobState)),
             param="state",
         )
-    if not limit.isdigit() or not 1 <= int(limit) <= MOST:
-        raise InvalidValue(f"limit must be 1 to {MOST}.", param="limit")
-    return await run_in_threadpool(_listed, desk, state, int(limit))
+    return await run_in_threadpool(_listed, desk, state, limit)
 
 
 async def job(request: Request) -> Response:
@@ -87,11 +85,11 @@ async def events(request: Request) -> Response:
     """What happens in the job as server-sent events, from the first one; ends with the job."""
     desk: Desk = request.app.state.desk
     name = request.path_params["job"]
-    after = request.headers.get("last-event-id", "0")
+    after = number_of(request.headers.get("last-event-id", "")) or 0
     await run_in_threadpool(desk.jobs.get, name)  # NotFound, as long as a status can be sent
 
     async def lines() -> AsyncIterator[str]:
-        async for kind, number, data in _told(desk, name, int(after) if after.isdigit() else 0):
+        async for kind, number, data in _told(desk, name, after):
             if kind == "quiet":
                 yield ": still here\n\n"
                 continue
@@ -130,9 +128,8 @@ async def _hear(websocket: WebSocket, desk: Desk, name: str) -> None:
     """What the caller says; ends when he goes."""
     while (message := await websocket.receive())["type"] == "websocket.receive":
         try:
-            said = json.loads(message.get("text") or "")
-            action = said["action"]
-        except (ValueError, TypeError, KeyError):
+            action = object_of(message.get("text") or "", "The message").get("action")
+        except InvalidRequest:
             action = None
         if action == "cancel":
             await run_in_threadpool(desk.jobs.cancel, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from jumar.contracts.errors import (
     Cancelled,
     InvalidRequest,
+    InvalidValue,
     JumarError,
     NotFound,
     Overloaded,
@@ -28,6 +30,12 @@ log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
+
+DEEPEST = 100
+"""Levels of JSON in JSON, so that nothing that walks through a body runs out of stack."""
+
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class MethodNotAllowed(InvalidRequest):
@@ -47,14 +55,39 @@ async def json_of(request: Request) -> dict[str, Any]:
 
 
 def object_of(text: str | bytes, what: str, *, hint: str | None = None) -> dict[str, Any]:
-    """A text as a JSON object; raises InvalidRequest."""
+    """A text as a JSON object: UTF-8, whole characters, not nested without end.
+
+    Raises:
+        InvalidRequest: it is anything else.
+    """
     try:
-        payload = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, UnicodeDecodeError, RecursionError) as error:
+        read = text if isinstance(text, str) else text.decode("utf-8-sig")
+        payload = json.loads(read, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"{what} is no JSON: {error}.", hint=hint) from error
     if not isinstance(payload, dict):
         raise InvalidRequest(f"{what} is a JSON {type(payload).__name__}, not an object.")
+    if _deeper(payload, DEEPEST):
+        raise InvalidRequest(f"{what} is nested deeper than {DEEPEST} levels.")
+    if _HALF.search(read):  # half a character, or both halves of one
+        try:
+            json.dumps(payload, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise InvalidRequest(f"{what} has half a character (a lone surrogate).") from error
     return payload
+
+
+def number_of(text: str) -> int | None:
+    """A whole number as callers write it in addresses and headers; None where it is none."""
+    return int(text) if _NUMBER.fullmatch(text) else None
+
+
+def limit_of(request: Request, *, otherwise: int, most: int) -> int:
+    """How many a caller wants of a list: `limit`; raises InvalidValue."""
+    limit = number_of(request.query_params.get("limit", str(otherwise)))
+    if limit is None or not 1 <= limit <= most:
+        raise InvalidValue(f"limit must be 1 to {most}.", param="limit")
+    return limit
 
 
 def checked(model: type[M], payload: dict[str, Any]) -> M:
@@ -146,6 +179,14 @@ async def answered(
 async def _gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         continue
+
+
+def _deeper(payload: Any, levels: int) -> bool:
+    level = [payload]
+    for _ in range(levels):
+        inside = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [value for values in inside for value in values if isinstance(value, dict | list)]
+    return bool(level)
 
 
 def _no_constant(name: str) -> Any:

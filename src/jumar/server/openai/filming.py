@@ -27,7 +27,7 @@ from jumar.server.forms import form_of
 from jumar.server.openai.asking import Asked, asked
 from jumar.server.openai.bodies import FilmBody
 from jumar.server.openai.videos import tasks_of
-from jumar.server.wire import json_of
+from jumar.server.wire import json_of, limit_of
 
 MOST = 100
 """Videos in one list."""
@@ -87,9 +87,7 @@ async def retrieve(request: Request) -> Response:
 async def videos(request: Request) -> Response:
     """The newest ones; `after` is the last of the page before."""
     desk, query = request.app.state.desk, request.query_params
-    limit, order = query.get("limit", "20"), query.get("order", "desc")
-    if not limit.isdigit() or not 1 <= int(limit) <= MOST:
-        raise InvalidValue(f"limit must be 1 to {MOST}.", param="limit")
+    limit, order = limit_of(request, otherwise=20, most=MOST), query.get("order", "desc")
     if order not in ("asc", "desc"):
         raise InvalidValue("order is asc or desc.", param="order")
     jobs = await run_in_threadpool(desk.jobs.newest, limit=_LOOKED_AT)
@@ -99,7 +97,7 @@ async def videos(request: Request) -> Response:
         if not places:
             raise NotFound(f"There is no video {after[:80]!r}.", param="after")
         found = found[places[0] + 1 :]
-    page = found[: int(limit)]
+    page = found[:limit]
     body = {
         "object": "list",
         "data": [_video(desk, job).model_dump() for job in page],
