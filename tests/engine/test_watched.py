@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ import pytest
 from tests.isolate.conftest import eventually, is_alive
 
 import jumar
-from jumar import RunReport, StageEventRecord, requests
+from jumar import RunReport, StageEventRecord, catalog, requests
 from jumar.contracts.errors import (
     Cancelled,
     DeviceUnavailable,
@@ -265,6 +266,18 @@ def test_a_worker_killed_from_outside_between_two_requests_is_replaced(
     assert after.metadata.warnings == [
         "The worker had ended since the last request; the model was loaded anew."
     ]
+
+
+def test_a_lost_worker_of_an_owner_who_proves_each_is_never_replaced_unseen(tmp_path: Path) -> None:
+    loaded = catalog.resolve_load(catalog.get("toy"), "text2audio", "cpu", {})
+    with WatchedModel(loaded, renews=False) as model:
+        model.load()
+        assert model._child is not None
+        os.kill(model._child.pid, signal.SIGKILL)
+        assert eventually(lambda: not model.alive)
+        for _ in range(2):
+            assert not model.generate(prompt="hello", out=tmp_path).ok
+        assert not model.alive
 
 
 @pytest.mark.parametrize(

@@ -257,6 +257,8 @@ class WatchedModel:
             run.warn("The worker had ended since the last request; the model was loaded anew.")
         if self._zygote is None:
             raise InvalidRequest(f"{self.manifest.id} is closed.")
+        if not self._renews and self._seat.worker is not None:
+            raise RunFailed("The worker was lost before.")
         child = self._child = self._zygote.spawn(worker, echo=True)
         self._seat = Seat(worker=str(child.pid))
         try:
