@@ -444,9 +444,12 @@ class Lines(logging.Handler):
 def log():
     """The lines of Jumar's logger from here on."""
     lines, logger = Lines(), logging.getLogger("vllm.jumar")
+    level = logger.level
+    logger.setLevel(logging.INFO)
     logger.addHandler(lines)
     yield lines.said
     logger.removeHandler(lines)
+    logger.setLevel(level)
 
 
 def test_the_log_says_once_what_is_bound_in_the_form_that_people_know_from_such_servers(log):

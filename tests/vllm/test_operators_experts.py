@@ -12,7 +12,7 @@ import torch
 from vllm.config import VllmConfig, set_current_vllm_config
 from vllm.distributed import parallel_state as ranks
 from vllm.forward_context import set_forward_context
-from vllm.model_executor.layers.fused_moe import FusedMoE
+from vllm.model_executor.layers import fused_moe
 from vllm.model_executor.layers.fused_moe.moe_align_block_size import moe_align_block_size
 
 from jumar.contracts.errors import OperatorUnavailable
@@ -49,7 +49,8 @@ def layer(config, **settings):
     """Experts with drawn weights, as a model builds them."""
     config.compilation_config.static_forward_context.clear()
     config.compilation_config.static_all_moe_layers.clear()
-    made = FusedMoE(
+    build = getattr(fused_moe, "FusedMoE", None) or fused_moe.FusedMoEFactory  # after 0.24
+    made = build(
         EXPERTS, TOPK, WIDE, NARROW, params_dtype=torch.float32, prefix="layer", **settings
     )
     weights = made.routed_experts
