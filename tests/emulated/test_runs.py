@@ -76,9 +76,18 @@ def test_a_run_says_that_its_card_is_emulated_and_what_it_depends_on(embed):
     np.testing.assert_allclose(vectors(result), vectors(embed("cpu")), atol=1e-5)
 
 
+def test_an_encoder_is_not_compiled_unasked(embed):
+    """Each shape of a batch would be compiled and compared by itself, for minutes."""
+    (entry,) = embed(compile="auto").metadata.backend_timeline
+    assert [(one.level, one.selected) for one in entry.attempts if one.selected] == [
+        ("eager", True)
+    ]
+    assert "not tried: on this device only with compile: on" in str(entry.attempts)
+
+
 @pytest.mark.usefixtures("fresh_compiler")
-def test_a_graph_that_can_be_made_is_taken_unasked(embed, recwarn, capfd):
-    result = embed(compile="auto")
+def test_a_graph_that_can_be_made_is_taken_where_it_is_asked_for(embed, recwarn, capfd):
+    result = embed(compile="on")
     assert attempts(result.metadata) == [("compile", True, "torchair")]
     np.testing.assert_allclose(vectors(result), vectors(embed("cpu")), atol=1e-5)
     assert not recwarn.list, "what a compiler says to its authors is not for users"
@@ -88,7 +97,7 @@ def test_a_graph_that_can_be_made_is_taken_unasked(embed, recwarn, capfd):
 @pytest.mark.usefixtures("fresh_compiler")
 def test_a_graph_that_cannot_be_made_names_the_operator_and_eager_answers(embed):
     with fault("gelu", "compile") as broken:
-        result = embed(compile="auto")
+        result = embed(compile="on")
     assert broken.hits
     compiled, captured, eager = attempts(result.metadata)
     assert compiled == ("compile", False, "torchair: RuntimeError: Unsupported torch op gelu by ge")
