@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,6 +30,27 @@ def test_a_text_that_was_read_is_not_computed_again_and_the_hits_are_said() -> N
     assert (list(found.values), found.tokens, found.hits) == (["BB", "C", "A"], (2, 1, 1), 2)
     computed, found = read(results, "c")
     assert (computed, found.hits) == ([], 1)
+
+
+COUNTED = st.lists(st.tuples(*[st.integers(0, 9)] * 3), min_size=1, max_size=4)
+
+
+@given(st.booleans(), COUNTED, st.data())
+def test_an_answer_is_the_same_whether_its_texts_were_read_before_or_not(
+    counts: bool, rows: list[tuple[int, int, int]], data: st.DataObject
+) -> None:
+    """Of a model that counts no tokens, nobody hears that a text has none."""
+    told = [tuple(of) for of in zip(*rows, strict=True)] if counts else []
+    computed = Vectors([str(at) for at in range(len(rows))], *told, head={"kind": "sequence"})
+    texts = list(computed.values)
+    results = Results(9)
+    first = results.begin(Encoding(texts)).completed(computed)
+    again = results.begin(Encoding(texts)).completed(None)
+    assert replace(again, values=list(again.values), hits=0) == first
+    some = data.draw(st.lists(st.sampled_from(texts), min_size=1))
+    part = results.begin(Encoding(some)).completed(None)
+    assert list(part.values) == some
+    assert len(part.tokens) == len(part.over) == len(part.windows) == len(some) * counts
 
 
 def test_with_none_kept_everything_is_computed() -> None:

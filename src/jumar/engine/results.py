@@ -66,8 +66,8 @@ class Vectors:
     head: Mapping[str, Any] | None = None
 
 
-_Kept = tuple[Any, int, int, int]
-"""Value, tokens, tokens over the limit, windows."""
+_Kept = tuple[Any, ...]
+"""Value; tokens, tokens over the limit, windows: where the model counts."""
 
 
 class Results:
@@ -129,10 +129,7 @@ class Look:
         if computed is None:
             fresh: list[_Kept] = []
         else:
-            count = len(computed.values)
-            counts = (computed.tokens or (0,) * count, computed.over or (0,) * count)
-            windows = computed.windows or (1,) * count
-            fresh = list(zip(computed.values, *counts, windows, strict=True))
+            fresh = list(zip(computed.values, *_counts(computed), strict=True))
             self.results.head = computed.head
         places = self.missing
         if self.keys:
@@ -141,8 +138,17 @@ class Look:
             return computed
         every = {**self.known, **dict(zip(places, fresh, strict=True))}
         rows = [every[at] for at in range(len(self.encoding.texts))]
-        values, tokens, over, windows = zip(*rows, strict=True)
+        values, *counts = zip(*rows, strict=True)
+        tokens, over, windows = counts or ((), (), ())
         return Vectors(values, tokens, over, windows, len(self.known), self.results.head)
+
+
+def _counts(computed: Vectors) -> tuple[tuple[int, ...], ...]:
+    """What is counted of each text: nothing, or all three."""
+    if not computed.tokens:
+        return ()
+    count = len(computed.values)
+    return computed.tokens, computed.over or (0,) * count, computed.windows or (1,) * count
 
 
 def _key(encoding: Encoding, at: int) -> bytes:
