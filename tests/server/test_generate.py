@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -299,4 +301,23 @@ def test_a_request_refused_for_its_last_file_leaves_none_of_the_others(server: R
         "/v1/generate", json={"model": "qwen-image-edit-plus", "inputs": inputs}
     )
     assert error(refused)["param"] == "inputs.image.1"
+    assert list((server.desk.settings.data / "uploads").iterdir()) == []
+
+
+def test_an_upload_that_no_disk_takes_is_said_and_nothing_of_it_stays(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, data: bytes) -> int:
+        path.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    request = json.dumps({"model": "toy", "inputs": {"prompt": "hello"}})
+    response = server.client.post(
+        "/v1/generate", data={"request": request}, files={"audio": ("a.wav", b"sound")}
+    )
+    found = error(response)
+    assert (response.status_code, found["code"]) == (507, "output_failed")
+    assert "No space left" in found["message"]
+    assert str(server.desk.settings.data) not in response.text
     assert list((server.desk.settings.data / "uploads").iterdir()) == []

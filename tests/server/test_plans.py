@@ -40,6 +40,17 @@ def test_a_key_with_a_model_is_set_for_that_one_also_where_models_are_loaded_on_
     assert served == Served([], plans={ENCODER: Plan({"compile": "off"})})
 
 
+def test_whatever_an_option_may_be_an_entry_may_be_too(tmp_path: Path) -> None:
+    """Nothing waits and nothing is kept: both are what the line says with a 0."""
+    file = written(
+        tmp_path, "models: [{model: hibari, batch_window_ms: 0, result_cache_entries: 0}]\n"
+    )
+    usual = Service(batching=Batching(window=0.05), results=9)
+    assert read_plans((), (), file, usual, "cpu").plans == {
+        "hibari": Plan(service=Service(batching=Batching(window=0.0), results=0))
+    }
+
+
 def test_a_file_names_models_devices_workers_and_load_keys(tmp_path: Path) -> None:
     file = written(
         tmp_path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -141,3 +142,28 @@ def test_what_cannot_be_served_is_said_before_anything_listens(
     done = CliRunner().invoke(jumar, ["serve", *line, "--data-dir", str(tmp_path)])
     assert done.exit_code == code, done.output
     assert said in done.output
+
+
+def test_a_port_that_is_taken_is_said(toys: None, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = ["serve", "--port", str(port), "--data-dir", str(tmp_path)]
+        done = CliRunner().invoke(jumar, line)
+    assert done.exit_code == 2, done.output
+    assert f"Cannot listen on 127.0.0.1:{port}." in done.output
+
+
+def test_a_file_that_is_no_socket_is_neither_taken_nor_removed(toys: None, tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("mine")
+    done = CliRunner().invoke(jumar, ["serve", "--uds", str(file), "--data-dir", str(tmp_path)])
+    assert done.exit_code == 2, done.output
+    assert f"Cannot listen on {file}." in done.output
+    assert file.read_text() == "mine"
+
+
+def test_a_folder_for_data_that_cannot_be_is_said(toys: None, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = CliRunner().invoke(jumar, ["serve", "--data-dir", str(tmp_path / "file" / "data")])
+    assert done.exit_code == 4, done.output
+    assert "There is no folder" in done.output

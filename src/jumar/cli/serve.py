@@ -261,7 +261,6 @@ def command(
     )
     limits = _limits(len(served.names), **how)
     data = data_folder(data_dir, "socket" if uds else str(port))
-    data.mkdir(parents=True, exist_ok=True)
     there = read_upstreams(upstreams, upstream_file, speech_url)
     settings = Settings(
         data, keys, {**aliases, **served.aliases}, max_request_bytes, allow_roots, keep, there,

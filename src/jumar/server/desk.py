@@ -200,9 +200,17 @@ class Desk:
 
 
 def data_folder(named: str | None, place: str) -> Path:
-    """`named`, else a folder of the user's for this port or socket."""
-    if named is not None:
-        return Path(named).expanduser()
+    """`named`, else a folder of the user's for this port or socket; it is there then.
+
+    Raises:
+        OutputFailed: it cannot be made.
+    """
     from platformdirs import user_data_path
 
-    return user_data_path("jumar") / "serve" / place
+    own = user_data_path("jumar") / "serve" / place
+    folder = own if named is None else Path(named).expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputFailed(f"There is no folder {folder}.", hint="--data-dir FOLDER") from error
+    return folder

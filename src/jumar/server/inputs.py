@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from jumar.catalog.manifest import Param, TaskSpec
-from jumar.contracts.errors import InvalidInput, NotPermitted
+from jumar.contracts.errors import InvalidInput, NotPermitted, OutputFailed
 from jumar.contracts.requests import GenerateRequest
 
 _DATA = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,(?P<data>.*)", re.S)
@@ -31,10 +31,16 @@ class Inbox:
         folder.mkdir(parents=True, exist_ok=True)
 
     def put(self, data: bytes, suffix: str) -> str:
-        """Keep an upload; the path of its file."""
+        """Keep an upload; the path of its file. Raises OutputFailed."""
         known = suffix if _SUFFIX.fullmatch(suffix) else ""
         path = self._folder / f"{uuid4().hex}{known.lower()}"
-        path.write_bytes(data)
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise OutputFailed(
+                f"The upload cannot be kept: {error.strerror or error}."
+            ) from None  # its text has the folder
         return str(path)
 
     def owns(self, value: Any) -> bool:

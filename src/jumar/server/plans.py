@@ -181,7 +181,7 @@ _WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "result_cache_entries": (lambda value: value == 0 or _count(value), "It is a whole number."),
     "max_batch_size": _A_COUNT,
     "max_batch_tokens": _A_COUNT,
-    "batch_window_ms": _A_TIME,
+    "batch_window_ms": (lambda value: value == 0 or _seconds(value), "It is a number."),
     "require_verified": (_truth, "It is true or false."),
     "heartbeat": _A_TIME,
     "load_heartbeat": _A_TIME,

@@ -14,6 +14,7 @@ from types import FrameType
 
 import uvicorn
 
+from jumar.contracts.errors import InvalidValue
 from jumar.server.app import application
 from jumar.server.desk import Desk
 
@@ -63,6 +64,9 @@ def serve(
     """Serve until SIGTERM or SIGINT; then let running work end, for `grace` seconds at most.
 
     `listening` is called with the address once callers can come.
+
+    Raises:
+        InvalidValue: it cannot listen there.
     """
     config = uvicorn.Config(
         application(desk),
@@ -80,10 +84,18 @@ def serve(
     before = {sig: signal.signal(sig, lambda *_: None) for sig in (signal.SIGTERM, signal.SIGINT)}
     try:
         server.run()
+    except (SystemExit, OSError) as error:  # uvicorn logs why no port, and exits
+        if server.started:
+            raise
+        where, param = (uds, "uds") if uds else (f"{host}:{port}", "port")
+        cause = error if isinstance(error, OSError) else None
+        raise InvalidValue(
+            f"Cannot listen on {where}.", hint="--port 0 takes one that is free.", param=param
+        ) from cause
     finally:
         for sig, handler in before.items():
             signal.signal(sig, handler)
-        if uds:
+        if uds and server.started:  # else what is there is not this server's
             Path(uds).unlink(missing_ok=True)
 
 
