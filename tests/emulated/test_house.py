@@ -11,9 +11,9 @@ from tests.support.tiny_checkpoints import sentence_bert
 
 from jumar import requests
 from jumar.contracts.results import Parity
-from jumar.engine.results import Encoding
 from jumar.engine.house import House, Limits
 from jumar.engine.queue import Batching
+from jumar.engine.results import Encoding
 from jumar.engine.service import Service
 from jumar.engine.visit import Visit
 from jumar.isolate import Zygote

@@ -61,7 +61,7 @@ def attend(
         if table is None:
             keys, values = (one[first : first + count] for one in (key, value))
         else:
-            blocks = table[row, : -(-count // settings["block_size"])].long()
+            blocks = table[row, : -(-count // settings["block_size"])].to(torch.int64)
             keys, values = (one[blocks].flatten(0, 1)[:count] for one in (key, value))
         first += count
         if end > begin:
