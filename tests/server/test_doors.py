@@ -107,6 +107,23 @@ def test_keys_are_read_one_a_line(tmp_path: Path) -> None:
         Keys.read(tmp_path / "none")
 
 
+@pytest.mark.parametrize(
+    "key", ["clé", "sk one", "sk-one # of the team", "sk\tone", "sk\x7f", "鍵"]
+)
+def test_a_key_that_no_caller_could_send_is_refused_by_its_line(tmp_path: Path, key: str) -> None:
+    file = tmp_path / "keys"
+    file.write_text(f"# of the team\nabc\n{key}\n", encoding="utf-8")
+    with pytest.raises(InvalidInput, match=r"Line 3 of .* is no API key") as refused:
+        Keys.read(file)
+    assert key not in str(refused.value)
+
+
+def test_the_mark_that_some_editors_begin_a_file_with_is_no_part_of_a_key(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("abc\n", encoding="utf-8-sig")
+    assert Keys.read(file).admit("abc")
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "example.org"])
 def test_other_machines_are_not_listened_to_without_keys(host: str) -> None:
     with pytest.raises(NotPermitted, match="--api-key-file|every machine"):

@@ -28,7 +28,8 @@ async def form_of(
     several; any other stands once. Where the block fails, the uploads are gone.
 
     Raises:
-        InvalidRequest: it is no form, a field stands twice, or a file has an unknown name.
+        InvalidRequest: it is no form, a field stands twice, a file has an unknown name or is text,
+            or a text has half a character (a form may name the encoding of its texts).
     """
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise InvalidRequest("This route takes a form.", hint="Content-Type: multipart/form-data")
@@ -39,7 +40,14 @@ async def form_of(
         async with request.form(max_files=_FILES, max_fields=_FIELDS) as form:
             for name, value in form.multi_items():
                 name = name.removesuffix("[]")
+                _whole(name, value)
                 if not isinstance(value, UploadFile):
+                    if files is not None and name in files:
+                        raise InvalidRequest(
+                            f"{name} is a file, and came as text.",
+                            hint=f"With curl: -F {name}=@FILE",
+                            param=name,
+                        )
                     fields[name].append(value)
                 elif files is None or name in files:
                     put = desk.inbox.put(await value.read(), Path(value.filename or "").suffix)
@@ -47,10 +55,14 @@ async def form_of(
                 else:
                     raise InvalidRequest(f"There is no file {name[:100]!r}.", param=name[:100])
         many = uploads if files is None else lists
+        sent = {inside: outside for outside, inside in (files or {}).items()}
         several = {name for name, found in uploads.items() if name in many and len(found) > 1}
         yield (
             {name: _one(name, found, name in lists) for name, found in fields.items()},
-            {name: _one(name, found, name in several) for name, found in uploads.items()},
+            {
+                name: _one(sent.get(name, name), found, name in several)
+                for name, found in uploads.items()
+            },
         )
     except BaseException:
         desk.inbox.discard(uploads)
@@ -61,6 +73,14 @@ def needed(inputs: Mapping[str, Any], name: str, param: str) -> None:
     """Raise InvalidInput where a file is missing."""
     if name not in inputs:
         raise InvalidInput(f"The form has no file {param!r}.", param=param)
+
+
+def _whole(*texts: str | UploadFile) -> None:
+    try:
+        for text in texts:
+            str(text).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequest("The form has half a character (a lone surrogate).") from error
 
 
 def _one(name: str, found: list[str], listed: bool) -> Any:

@@ -67,7 +67,7 @@ async def _payload(request: Request) -> AsyncIterator[dict[str, Any]]:
         yield await json_of(request)
         return
     async with form_of(request) as (fields, uploads):
-        hint = "request={…JSON…}, and a file per input."
+        hint = "request={…JSON…}, and a file per input: with curl -F audio=@FILE."
         for name in fields.keys() - {"request"}:
             raise InvalidRequest(f"There is no field {name[:100]!r}.", hint=hint, param=name[:100])
         if "request" not in fields:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import Any
 
 from jumar.contracts.errors import InvalidInput, InvalidValue, NotPermitted
 from jumar.server.forwarding.upstreams import Upstreams
+
+_SENDABLE = re.compile(r"[!-~]+")
+"""What every client can put into a header."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -26,15 +30,21 @@ class Keys:
         """One key a line; empty lines and those that begin with # are skipped.
 
         Raises:
-            InvalidInput: the file cannot be read, or has no key.
+            InvalidInput: the file cannot be read, has no key, or a line that no caller could send:
+                headers carry ASCII. The message names the line, never the key.
         """
         try:
-            lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+            lines = [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines()]
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInput(f"Cannot read the API keys in {file}.") from error
         keys = [line for line in lines if line and not line.startswith("#")]
         if not keys:
             raise InvalidInput(f"There is no API key in {file}.", hint="One key a line.")
+        if wrong := [key for key in keys if not _SENDABLE.fullmatch(key)]:
+            raise InvalidInput(
+                f"Line {lines.index(wrong[0]) + 1} of {file} is no API key.",
+                hint="Letters, digits and signs of ASCII, without spaces; one key a line.",
+            )
         return cls(keys)
 
     def admit(self, shown: str) -> bool:

@@ -306,7 +306,7 @@ def test_what_stands_once_cannot_stand_twice(server: Running) -> None:
     refused = server.client.post(
         "/v1/audio/transcriptions", data={"model": "actor"}, files=[sound, sound]
     )
-    assert refused.status_code == 400
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "file")
     pictures = [("image[]", ("i.png", png()))] * 2
     refused = server.client.post("/v1/images/edits", data=fields, files=pictures)
     assert refused.status_code == 400, "the model takes one picture"
@@ -332,6 +332,41 @@ def test_a_broken_form_is_the_callers_mistake(server: Running, route: str, kind:
         f"/v1/{route}", content=b"--x\r\nnothing", headers={"content-type": kind}
     )
     assert refused.status_code == 400, refused.text
+
+
+@pytest.mark.parametrize(
+    ("route", "name"),
+    [("audio/transcriptions", "file"), ("images/edits", "image"), ("videos", "input_reference")],
+)
+def test_a_file_that_came_as_text_is_told_from_a_field_that_there_is_not(
+    server: Running, route: str, name: str
+) -> None:
+    """`-F file=hello.wav`, where `-F file=@hello.wav` was meant."""
+    fields = {"model": (None, "actor"), "prompt": (None, "a hat"), name: (None, "hello.wav")}
+    refused = server.client.post(f"/v1/{route}", files=fields).json()["error"]
+    assert (refused["code"], refused["param"]) == ("invalid_request", name)
+    assert f"{name}=@" in refused["hint"]
+
+
+HALF = b"\\ud800"
+
+
+@pytest.mark.parametrize("route", ["generate", "audio/transcriptions", "images/edits", "videos"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(HALF, b"x"), (b"model", HALF), (b"prompt", HALF), (b'file"; filename="a' + HALF, b"x")],
+)
+def test_half_a_character_in_a_form_is_the_callers_mistake(
+    server: Running, route: str, name: bytes, value: bytes
+) -> None:
+    """A form names its encoding, and some encodings have halves of characters."""
+    kind = "multipart/form-data; boundary=x; charset=unicode_escape"
+    head = b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n--x--\r\n'
+    refused = server.client.post(
+        f"/v1/{route}", content=head % (name, value), headers={"content-type": kind}
+    )
+    assert refused.status_code == 400, refused.text
+    assert list((server.desk.settings.data / "uploads").iterdir()) == []
 
 
 def test_a_file_of_the_server_cannot_be_named(server: Running) -> None:
