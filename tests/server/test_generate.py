@@ -78,6 +78,13 @@ def test_a_deadline_travels_with_the_request(server: Running) -> None:
     assert (response.status_code, error(response)["code"]) == (504, "deadline_exceeded")
 
 
+@pytest.mark.parametrize("timeout", ["soon", [1], True, -1])
+def test_a_deadline_hides_no_timeout_that_is_wrong(server: Running, timeout: Any) -> None:
+    response = server.ask("hello", deadline_ms=5000, config={"timeout": timeout})
+    found = error(response)
+    assert (response.status_code, found["param"]) == (400, "config.timeout")
+
+
 REFUSED = [
     (b"{oops", 400, "invalid_request", None),
     (b"[1]", 400, "invalid_request", None),

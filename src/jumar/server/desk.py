@@ -78,8 +78,10 @@ class Desk:
         config = dict(body.config)
         if body.deadline_ms is not None:
             seconds = body.deadline_ms / 1e3
-            given = config.get("timeout")
-            config["timeout"] = min(seconds, given) if isinstance(given, float | int) else seconds
+            sooner = config.get("timeout", seconds)  # what is no number is refused below
+            if isinstance(sooner, float | int) and not isinstance(sooner, bool):
+                sooner = min(seconds, sooner)
+            config["timeout"] = seconds if sooner is None else sooner
         config.setdefault("request_id", request_id)
         keys = [*body.inputs, *body.config]
         request = GenerateRequest.from_dict(
