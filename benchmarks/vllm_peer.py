@@ -54,7 +54,9 @@ def _platform() -> Any:
         check_if_supports_dtype = classmethod(lambda cls, dtype: None)
         get_current_memory_usage = classmethod(lambda cls, device=None: 0.0)
         num_compute_units = classmethod(lambda cls, device_id=0: torch.get_num_threads())
-        get_attn_backend_cls = classmethod(lambda cls, *_: AttentionBackendEnum.CUSTOM.get_path())
+        get_attn_backend_cls = classmethod(
+            lambda cls, *_, **__: AttentionBackendEnum.CUSTOM.get_path()
+        )
 
         @classmethod
         def get_device_total_memory(cls, device_id: int = 0) -> int:
@@ -138,16 +140,23 @@ def _backend() -> Any:
     )
 
     class Builder(AttentionMetadataBuilder):
-        def build(self, common_prefix_len: int, common: Any, fast_build: bool = False) -> Any:
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+
+        def build(
+            self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False
+        ) -> Any:
+            common = common_attn_metadata
             count = common.num_reqs
             starts = common.query_start_loc_cpu[: count + 1].tolist()
             lengths, tables = common.seq_lens[:count].tolist(), common.block_table_tensor
             return [*zip(starts, starts[1:], lengths, tables, strict=False)]
 
     class Impl(AttentionImpl):
-        def __init__(self, num_heads: int, head_size: int, scale: float, **more: Any) -> None:
+        def __init__(
+            self, num_heads: int, head_size: int, scale: float, *_: Any, **__: Any
+        ) -> None:
             self.num_heads, self.head_size, self.scale = num_heads, head_size, scale
-            self.num_kv_heads = more.get("num_kv_heads") or num_heads
 
         def do_kv_cache_update(
             self, layer: Any, key: Any, value: Any, cache: Any, slots: Any
@@ -159,7 +168,7 @@ def _backend() -> Any:
 
         def forward(
             self, layer: Any, query: Any, key: Any, value: Any, cache: Any, step: Any, output: Any,
-            *_: Any,
+            **_: Any,
         ) -> Any:  # fmt: skip
             if step is None:
                 return output.fill_(0)
@@ -191,8 +200,8 @@ def _backend() -> Any:
 
         @staticmethod
         def get_kv_cache_shape(
-            blocks: int, block: int, heads: int, size: int, dtype: str = "auto"
+            num_blocks: int, block_size: int, num_kv_heads: int, head_size: int, **_: Any
         ) -> tuple[int, ...]:
-            return blocks, heads, block, 2 * size
+            return num_blocks, num_kv_heads, block_size, 2 * head_size
 
     return OneByOne
