@@ -162,6 +162,18 @@ def test_a_file_that_is_no_socket_is_neither_taken_nor_removed(toys: None, tmp_p
     assert file.read_text() == "mine"
 
 
+def test_the_socket_of_another_server_is_not_taken_away(toys: None, tmp_path: Path) -> None:
+    place = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as other, socket.socket(socket.AF_UNIX) as caller:
+        other.bind(str(place))
+        other.listen()
+        line = ["serve", "--uds", str(place), "--data-dir", str(tmp_path / "data")]
+        done = CliRunner().invoke(jumar, line)
+        assert done.exit_code == 2, done.output
+        assert "another server does" in done.output
+        caller.connect(str(place))  # it is still there
+
+
 def test_a_folder_for_data_that_cannot_be_is_said(toys: None, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = CliRunner().invoke(jumar, ["serve", "--data-dir", str(tmp_path / "file" / "data")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import logging
 import signal
+import socket
 import threading
 from collections.abc import Callable
 from logging.handlers import QueueHandler, QueueListener
@@ -80,6 +81,8 @@ def serve(
         server_header=False,
     )
     server = Server(desk, config, listening)
+    if uds and _answers(uds):  # asyncio would remove it, and nobody could reach that server again
+        raise InvalidValue(f"Cannot listen on {uds}: another server does.", param="uds")
     # uvicorn raises the signal once more when it has stopped: this server ends by returning.
     before = {sig: signal.signal(sig, lambda *_: None) for sig in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -97,6 +100,16 @@ def serve(
             signal.signal(sig, handler)
         if uds and server.started:  # else what is there is not this server's
             Path(uds).unlink(missing_ok=True)
+
+
+def _answers(uds: str) -> bool:
+    """Whether somebody listens on a Unix socket; one that was left behind is free."""
+    with socket.socket(socket.AF_UNIX) as caller:
+        try:
+            caller.connect(uds)
+        except OSError:
+            return False
+    return True
 
 
 def log_to_stderr(level: str) -> None:
