@@ -126,6 +126,30 @@ def test_a_wrong_request_is_refused_in_the_one_envelope(
     assert found["type"] == "invalid_request_error"
 
 
+@pytest.mark.parametrize(
+    ("route", "body", "param"),
+    [
+        ("embeddings", {"input": 7}, "input"),
+        ("embeddings", {"input": [1, 2]}, "input.0"),
+        ("embeddings", {"input": [[1, 2]]}, "input.0"),
+        ("classify", {"input": ["a", 7]}, "input.1"),
+        ("classify", {"input": [{"text": "a"}]}, "input.0.text_pair"),
+        (
+            "classify",
+            {"input": "a", "options": {"window": {"tokens": "x"}}},
+            "options.window.tokens",
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_field_of_several_types_is_named_as_the_caller_wrote_it(
+    server: Running, route: str, body: dict[str, Any], param: str
+) -> None:
+    response = server.client.post(f"/v1/{route}", json={"model": "toy", **body})
+    found = error(response)
+    assert (response.status_code, found["param"]) == (400, param)
+    assert found["message"].startswith(f"{param}: ")
+
+
 HALVES = [
     {"\ud800": 1, "model": "toy"},
     {"model": "\ud800"},

@@ -34,6 +34,9 @@ T = TypeVar("T")
 DEEPEST = 100
 """Levels of JSON in JSON, so that nothing that walks through a body runs out of stack."""
 
+_TYPE = re.compile(r"str$|\w+\[")
+"""What pydantic puts between a field of several types and what is wrong with one of them."""
+
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -107,9 +110,11 @@ def checked(model: type[M], payload: dict[str, Any]) -> M:
     try:
         return model.model_validate(payload)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise InvalidRequest(f"{field}: {first['msg']}.", param=field) from None
+        found = error.errors()
+        of_first = [one for one in found if one["loc"][:1] == found[0]["loc"][:1]]
+        nearest = max(of_first, key=lambda one: len(one["loc"]))  # of several types: what fits most
+        field = ".".join(str(part) for part in nearest["loc"] if not _TYPE.match(str(part)))
+        raise InvalidRequest(f"{field}: {nearest['msg']}.", param=field) from None
 
 
 def refusal(error: JumarError, **more: Any) -> JSONResponse:
