@@ -19,7 +19,14 @@ from jumar.plugins import Plugin, installed
 
 from .conftest import PAINTER, Folder
 
-EMBEDDED = {"all-minilm-l6-v2", "hibari", "sdxl-digits", "whisper-tiny.en"}
+EMBEDDED = {
+    "all-minilm-l6-v2",
+    "hibari",
+    "py3langid",
+    "sdxl-digits",
+    "svguardian",
+    "whisper-tiny.en",
+}
 
 
 OMNIRT = """
@@ -39,7 +46,11 @@ def test_every_diffusers_model_of_omnirt_is_known_by_its_name() -> None:
 
 def test_the_embedded_models_come_first_and_are_core() -> None:
     rows = catalog.rows()
-    assert {row.id for row in rows[:4]} == EMBEDDED == {row.id for row in catalog.rows("core")}
+    assert (
+        {row.id for row in rows[: len(EMBEDDED)]}
+        == EMBEDDED
+        == {row.id for row in catalog.rows("core")}
+    )
     assert [row.tier for row in rows] == sorted(
         (row.tier for row in rows), key=["core", "adjacent", "experimental"].index
     )
