@@ -132,6 +132,7 @@ REFUSED = [
     (["--model-aliases", "/no/such/file"], 2, "Cannot read the aliases"),
     (["--job-store", "http://127.0.0.1"], 2, "A job store is a Redis"),
     (["--job-store", "redis://:sesame@127.0.0.1:1/0"], 4, "at redis://127.0.0.1:1/0 failed"),
+    (["toy", "--device", "cuda:99"], 3, "cuda:99 cannot be used here"),
 ]
 
 

@@ -14,8 +14,11 @@ from jumar.cli.naming import known
 from jumar.contracts.errors import DependencyMissing, InvalidValue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jumar.engine.house import Limits
     from jumar.engine.service import Service
+    from jumar.isolate import Zygote
     from jumar.server.settings import Keys
 
 _NEEDS = ("aiohttp", "starlette", "uvicorn", "python_multipart", "websockets", "prometheus_client")
@@ -267,6 +270,7 @@ def command(
         only_here=uds is None and keys is None and not no_auth, page=page, otlp=otlp,
     )  # fmt: skip
     with Zygote(preloaded(served.names)) as zygote:
+        _honoured([device, *(plan.device or device for plan in served.plans.values())], zygote)
         house = House(
             device, limits, service, only=served.names or None, plans=served.plans, prove=proven,
             investigate=investigator("off" if service.in_process else heal), zygote=zygote,
@@ -278,6 +282,24 @@ def command(
             serve(desk, host=host, port=port, uds=uds, grace=grace, listening=listening)
         finally:
             desk.close(grace)
+
+
+def _honoured(devices: list[str], zygote: Zygote) -> None:
+    """Refuse a device that is not here before anybody is listened to.
+
+    Looked up in a child: whoever looks at an accelerator takes memory of it.
+    """
+    if others := [one for one in dict.fromkeys(devices) if one not in ("auto", "cpu")]:
+        with zygote.spawn(_placing, others) as child:
+            child.ready().result()
+
+
+def _placing(devices: list[str]) -> Callable[[Any], None]:
+    from jumar.devices import place
+
+    for one in devices:
+        place(one)
+    return lambda _: None
 
 
 def _limits(named: int, **how: Any) -> Limits:
