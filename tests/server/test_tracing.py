@@ -68,9 +68,10 @@ def trace_id_of(header: str) -> str:
 
 
 def test_a_request_is_a_trace_with_its_load_queue_and_stages(
-    server: Running, collector: Collector
+    toys: None, collector: Collector, tmp_path: Path
 ) -> None:
-    answer = server.ask("hello")
+    with serving(tmp_path, otlp=collector.url) as fresh:  # the first who asks waits for the load
+        answer = fresh.ask("hello")
     report = answer.json()["metadata"]
     name = answer.headers["x-request-id"]
     ours = trace_id_of(answer.headers["traceparent"])

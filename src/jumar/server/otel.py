@@ -138,18 +138,17 @@ class _Ids(RandomIdGenerator):
 def _parts(report: RunReport, ready_ms: float) -> list[tuple[str, float, float, bool]]:
     """(Name, begin, end, whether it failed), milliseconds of the Unix epoch."""
     parts: list[tuple[str, float, float, bool]] = []
+    zero = report.stream_events[0].timestamp_ms if report.stream_events else float("inf")
     if report.enqueued_at_ms is not None:
-        came = float(report.enqueued_at_ms)
-        begun = came + (report.queue_wait_ms or 0.0)
+        # A report's times are whole milliseconds: what comes first never ends behind the next.
+        begun = min(report.enqueued_at_ms + (report.queue_wait_ms or 0.0), zero)
+        came = min(float(report.enqueued_at_ms), begun)
         ready = min(max(came, ready_ms), begun)
         if ready > came:
             parts.append(("load", came, ready, False))
         parts.append(("queue", ready, begun, False))
-    if report.stream_events:
-        zero = report.stream_events[0].timestamp_ms
-        parts += [
-            (one.stage, zero + one.begin, zero + one.end, one.failed) for one in spans(report)
-        ]
+    for one in spans(report) if report.stream_events else ():
+        parts.append((one.stage, zero + one.begin, zero + one.end, one.failed))
     return parts
 
 
