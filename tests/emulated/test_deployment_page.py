@@ -46,10 +46,13 @@ def test_without_an_npu_the_backend_is_refused_before_anything_is_fetched(tmp_pa
     ],
 )
 def test_graph_mode_first_and_eager_where_it_fails(tmp_path, profile, rung):
-    """One card is visible, as on the page; the report names the operator."""
+    """One card is visible, as on the page; the report names the operator. Graphs are asked for: an
+    encoder, whose lengths differ, has none of itself.
+    """
     encoder = sentence_bert(tmp_path)
     told = omnirt(
         *("generate", "--task", "embeddings", "--model", "all-minilm-l6-v2", "--texts", "hello"),
+        *("--compile", "on"),
         *("--backend", "ascend", "--model-path", str(encoder), "--out", str(tmp_path / "out")),
         ASCEND_RT_VISIBLE_DEVICES="1",
         JUMAR_EMULATE_NPU=profile,
