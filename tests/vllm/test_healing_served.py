@@ -46,7 +46,7 @@ def served(model: Path, folder: Path, fault: str, *options: str) -> Iterator[str
         port = probe.getsockname()[1]
     environ = {
         **os.environ,
-        "JUMAR_EMULATE_NPU": "1",
+        "JUMAR_EMULATE_NPU": "1,noise=off",
         "JUMAR_EMULATE_FAULTS": f"{{faults: [{fault}]}}" if fault else "",
         "JUMAR_EVIDENCE": str(folder / "evidence"),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "1",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from jumar.vllm.healing.front import app
 from jumar.vllm.healing.healing import Healing
@@ -29,6 +31,11 @@ async def _served(made: Callable[[], Healing], host: str, port: int) -> tuple[in
         app(healing), host=host, port=port, log_level="warning", timeout_graceful_shutdown=10
     )
     server = uvicorn.Server(config)
+    # uvicorn's own handlers raise the signal once more at the end: the exit code would be its.
+    server.capture_signals = nullcontext  # type: ignore[method-assign]
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, server.handle_exit, number, None)
     life = asyncio.create_task(healing.run())
     life.add_done_callback(lambda _: setattr(server, "should_exit", True))
     try:
