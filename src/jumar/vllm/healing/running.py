@@ -32,7 +32,7 @@ async def _served(made: Callable[[], Healing], host: str, port: int) -> tuple[in
     )
     server = uvicorn.Server(config)
     # uvicorn's own handlers raise the signal once more at the end: the exit code would be its.
-    server.capture_signals = nullcontext  # type: ignore[method-assign]
+    server.capture_signals = nullcontext  # type: ignore[assignment,method-assign]
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, server.handle_exit, number, None)
