@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from jumar.contracts.errors import InvalidValue, NotPermitted, NotReady, OutputF
 from jumar.engine.jobs import Job, Jobs, RedisStore, SqliteStore, open_store
 
 LEASE_S = 0.6
+SAYS_S = 60.0
 
 ANOTHER = """
 import sys, time
@@ -31,7 +33,8 @@ def lost(job_id):
     try:
         store.put(ran)
     except NotPermitted as error:
-        print("refused", error, flush=True)
+        if job_id == ran.id:
+            print("refused", error, flush=True)
 
 store = RedisStore(sys.argv[1], lease_s=float(sys.argv[2]))
 asked = text2audio("toy", "hello", backend="cpu")
@@ -54,6 +57,8 @@ class Other:
 
     def says(self) -> str:
         assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], SAYS_S)
+        assert ready, f"it has said nothing for {SAYS_S:g} s"
         return self.process.stdout.readline()
 
     def close(self) -> None:

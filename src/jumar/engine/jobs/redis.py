@@ -56,6 +56,7 @@ class RedisStore:
         self._where = _without_password(url)
         self._me, self._lease_s = uuid4().hex, lease_s
         self._mine: set[str] = set()
+        self._doubted = False  # whether somebody may have taken jobs of it, unseen so far
         self._watching: list[Change] = []
         self._cancel: Callable[[str], object] = _nothing
         self._lost: Callable[[str], object] = _nothing
@@ -212,13 +213,16 @@ class RedisStore:
             mine = tuple(self._mine)
             lease = round(self._lease_s * 1e3)
             before = self._db.set(lua.key("server", self._me), "here", px=lease, get=True)
-            if before is not None or not mine:
+            # Where asking fails, the next lease is there before, and the doubt is not over.
+            self._doubted = self._doubted or before is None
+            if not mine or not self._doubted:
                 return
             owners: Any = self._db.hmget(lua.key("owners"), list(mine))
         for job_id, owner in zip(mine, owners, strict=True):
             if owner not in (self._me, None):
-                self._mine.discard(job_id)
                 self._lost(job_id)
+                self._mine.discard(job_id)
+        self._doubted = False
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
