@@ -8,11 +8,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from jumar.contracts.errors import InvalidValue
+from jumar.contracts.errors import InvalidValue, ParityFailed
 from jumar.evidence import Evidence, Store, Subject
 from jumar.vllm.healing.steps import SHADOW, Steps, beats
 
@@ -112,6 +113,68 @@ def test_an_engine_that_nobody_asks_anything_is_left_in_peace(tmp_path: Path) ->
             assert (healing.state, healing.starts, cases) == ("ready", 1, [])
 
     asked(run)
+
+
+def test_a_caller_who_went_away_does_not_make_an_idle_engine_look_hung(tmp_path: Path) -> None:
+    from jumar.vllm.healing.front import app
+
+    async def run() -> None:
+        async with served(tmp_path, "none", silence_s=1.0) as (healing, _client, cases):
+            await healing.settled(timeout=20)
+            front, body = app(healing), b'{"prompt": "a"}'
+            scope = {
+                "type": "http",
+                "method": "POST",
+                "path": "/v1/completions",
+                "query_string": b"",
+                "headers": [],
+                "asgi": {"spec_version": "2.3"},
+            }
+            told = [{"type": "http.request", "body": body, "more_body": False}]
+
+            async def receive() -> dict[str, Any]:
+                return told.pop() if told else {"type": "http.disconnect"}
+
+            async def send(message: Any) -> None:
+                await asyncio.sleep(0.1)  # a slow line, which is cut before the first byte
+
+            await front(scope, receive, send)
+            assert healing.asked == {}
+            await asyncio.sleep(2.0)
+            assert (healing.state, healing.starts, cases) == ("ready", 1, [])
+
+    asked(run)
+
+
+@pytest.mark.parametrize("failure", [ParityFailed("no"), ValueError("not a model that speaks")])
+def test_whatever_goes_wrong_with_golden_answers_nobody_is_listened_to(
+    monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    from jumar.vllm.healing import gate
+
+    async def fails(engine: Any) -> None:
+        raise failure
+
+    async def inner(*_: Any) -> None:
+        raise AssertionError("the application starts")
+
+    monkeypatch.setattr(gate, "hold", fails)
+    monkeypatch.setattr(gate.atexit, "register", lambda _: None)
+    sent: list[Any] = []
+
+    async def run() -> None:
+        async def receive() -> dict[str, str]:
+            return {"type": "lifespan.startup"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        state = SimpleNamespace(engine_client=None)
+        scope = {"type": "lifespan", "app": SimpleNamespace(state=state)}
+        await gate.Gate(inner)(scope, receive, send)
+
+    asked(run)
+    assert [one["type"] for one in sent] == ["lifespan.startup.failed"]
 
 
 def test_half_a_stream_ends_with_an_error_and_is_not_asked_again(tmp_path: Path) -> None:

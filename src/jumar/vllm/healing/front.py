@@ -7,8 +7,9 @@ once. What was being streamed ends with an error event: half an answer is never 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ HOP_BY_HOP = frozenset(
      "content-length", "proxy-authenticate", "proxy-authorization"}
 )  # fmt: skip
 """Headers of one connection (RFC 9110, 7.6.1), and those that are made anew."""
+
+Forget = Callable[[], object]
 
 DYING_S = 8.0
 """After an answer of 500 and more, how long an engine that failed takes to end."""
@@ -50,11 +53,15 @@ def app(healing: Healing, *, hold_s: float = 600.0) -> Starlette:
         number = next(numbers)
         if request.method == "POST":
             healing.asked[number] = Asked(request.url.path, _json(body))
+        forget = partial(healing.asked.pop, number, None)
         try:
-            return await _answered(healing, client, request, body, hold_s, number)
+            return await _answered(healing, client, request, body, hold_s, forget)
         except JumarError as error:
-            healing.asked.pop(number, None)
+            forget()
             return JSONResponse(error.envelope(), 503)
+        except BaseException:
+            forget()  # who is not waited for any more must not make an idle engine look hung
+            raise
 
     @asynccontextmanager
     async def open_until_the_end(_: Starlette) -> AsyncIterator[None]:
@@ -73,10 +80,20 @@ def app(healing: Healing, *, hold_s: float = 600.0) -> Starlette:
 
 
 async def _answered(
-    healing: Healing, client: Any, request: Request, body: bytes, hold_s: float, number: int
+    healing: Healing, client: Any, request: Request, body: bytes, hold_s: float, forget: Forget
 ) -> Response:
     """The engine's answer; that of the next engine where the first gave none."""
     from starlette.responses import StreamingResponse
+
+    class Passed(StreamingResponse):
+        """Forgets the request however it ends, also where the caller goes before the first byte."""
+
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            try:
+                await super().__call__(scope, receive, send)
+            finally:
+                forget()
+                await answer.aclose()
 
     past = 0
     for _ in range(2):
@@ -88,8 +105,7 @@ async def _answered(
         if answer is None:
             continue
         kept = {k: v for k, v in answer.headers.items() if k.lower() not in HOP_BY_HOP}
-        stream = _stream(healing, answer, number)
-        return StreamingResponse(stream, answer.status_code, kept)
+        return Passed(_stream(answer), answer.status_code, kept)
     raise RunFailed(
         f"The engine did not answer: {healing.reason or healing.state}.",
         hint="GET /jumar/health says how it goes.",
@@ -109,9 +125,9 @@ async def _asked(client: Any, serving: Any, request: Request, body: bytes) -> An
     built = client.build_request(request.method, address, headers=headers, content=body)
     try:
         answer = await client.send(built, stream=True)
-    except httpx.TransportError:
+    except httpx.TransportError as error:
         if await serving.ended(DYING_S) is None:
-            raise
+            raise RunFailed(f"The engine runs, and gave no answer: {error!r}.") from error
         return None
     if answer.status_code >= 500 and await serving.ended(DYING_S) is not None:
         await answer.aclose()
@@ -119,7 +135,7 @@ async def _asked(client: Any, serving: Any, request: Request, body: bytes) -> An
     return answer
 
 
-async def _stream(healing: Healing, answer: Any, number: int) -> AsyncIterator[bytes]:
+async def _stream(answer: Any) -> AsyncIterator[bytes]:
     import httpx
 
     try:
@@ -128,9 +144,6 @@ async def _stream(healing: Healing, answer: Any, number: int) -> AsyncIterator[b
     except httpx.TransportError as error:
         failed = RunFailed(f"The engine failed while it answered: {error}.")
         yield b"data: " + json.dumps(failed.envelope()).encode() + b"\n\n"
-    finally:
-        healing.asked.pop(number, None)
-        await answer.aclose()
 
 
 def _json(body: bytes) -> Mapping[str, Any]:

@@ -35,11 +35,13 @@ class Gate:
             return
         try:
             await hold(scope["app"].state.engine_client)
-        except JumarError as error:
-            log.error("%s", error.message)
+        except Exception as error:
+            known = isinstance(error, JumarError)
+            message = str(error) if known else f"Golden answers could not be asked: {error!r}"
+            log.error("%s", message, exc_info=None if known else error)
             atexit.register(_ends_badly)
             await receive()
-            await send({"type": "lifespan.startup.failed", "message": error.message})
+            await send({"type": "lifespan.startup.failed", "message": message})
             return
         await self.app(scope, receive, send)
 

@@ -121,7 +121,8 @@ async def hold(engine: Any) -> None:
             f"{len(findings)} golden answers do not match. First: {findings[0]}",
             hint="`jumar vllm serve` finds the operator, and starts again without it.",
         )
-    log.warning("Golden answers matched: %d prompts, alone, batched and again.", len(TEXTS))
+    told = "Golden answers matched: %d prompts, alone, batched and again."
+    log.warning(told, len(golden.requests))
 
 
 async def _findings(golden: Golden, engine: Any, dtype: str) -> Any:
