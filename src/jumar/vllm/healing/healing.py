@@ -118,7 +118,7 @@ class Healing:
         import httpx
 
         began = time.monotonic()
-        async with httpx.AsyncClient(timeout=5.0) as client:
+        async with httpx.AsyncClient(timeout=5.0, trust_env=False) as client:
             while serving.alive and not self._stopping.is_set():
                 if self.state == "ready":
                     if (silent := serving.silent_s(bool(self.asked))) > self.options.silence_s:
