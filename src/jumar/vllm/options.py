@@ -6,6 +6,7 @@ import argparse
 import os
 from typing import Any
 
+from jumar.contracts.errors import JumarError
 from jumar.lab.golden.files import read
 from jumar.vllm.healing.goldens import GOLDEN
 from jumar.vllm.healing.steps import SHADOW
@@ -18,9 +19,7 @@ class Environment(argparse.Action):
     """Writes an option to the environment, where every process of the engine reads it."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
-        """argparse; what is no golden set is said before anything is loaded."""
-        if self.const == GOLDEN:
-            read(values)
+        """argparse."""
         os.environ[str(self.const)] = str(values)
         setattr(namespace, self.dest, values)
 
@@ -36,6 +35,7 @@ def extend(parser: Any) -> None:
         "--jumar-golden",
         action=Environment,
         const=GOLDEN,
+        type=_golden,
         metavar="FOLDER",
         help="Golden answers that have to match before anybody is answered.",
     )
@@ -43,7 +43,22 @@ def extend(parser: Any) -> None:
         "--jumar-shadow",
         action=Environment,
         const=SHADOW,
-        type=int,
+        type=_steps,
         metavar="N",
-        help="One step in N is also computed by the CPU, operator by operator.",
+        help="One step in N is also computed by the CPU, operator by operator; 0: none.",
     )
+
+
+def _golden(folder: str) -> str:
+    """What is no golden set is said before anything is loaded."""
+    try:
+        read(folder)
+    except JumarError as error:
+        raise argparse.ArgumentTypeError(error.message) from error
+    return folder
+
+
+def _steps(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 on.")
+    return int(text)
