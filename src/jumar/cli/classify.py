@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from jumar.cli import show
-from jumar.cli.flags import complete_model
 from jumar.cli.isolating import isolation_options
-from jumar.cli.reading import Where, lines_of, read
+from jumar.cli.reading import Where, lines_of, place_options, read
 from jumar.contracts.errors import InvalidRequest
 from jumar.reporting.readings import Head, shown
-
-if TYPE_CHECKING:
-    from jumar.engine.life import Isolate
 
 
 @click.command()
 @click.argument("texts", nargs=-1)
 @click.option("--file", "-f", "file", metavar="FILE", help="A text per line; - is stdin.")
-@click.option(
-    "--model",
-    "-m",
-    default="svguardian",
-    show_default=True,
-    metavar="MODEL",
-    shell_complete=complete_model,
-    help="A classifier: of the catalog, a folder, or OWNER/REPO@COMMIT of the hub.",
-)
-@click.option(
-    "--device",
-    "--backend",
-    "-d",
-    "backend",
-    default="auto",
-    metavar="DEVICE",
-    help="auto, cpu, cuda[:N], npu[:N], npu:free.",
+@place_options(
+    "A classifier: of the catalog, a folder, or OWNER/REPO@COMMIT of the hub.", default="svguardian"
 )
 @click.option(
     "--overflow",
@@ -53,16 +34,15 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only what was found.")
 def command(
-    *, texts: tuple[str, ...], file: str | None, model: str, backend: str, overflow: str | None,
-    threshold: float | None, isolate: Isolate, heartbeat: float | None,
-    load_heartbeat: float | None, heal: str, as_json: bool, quiet: bool,
+    *, texts: tuple[str, ...], file: str | None, overflow: str | None, threshold: float | None,
+    as_json: bool, quiet: bool, **place: Any,
 ) -> None:  # fmt: skip
     """Say what each of TEXTS is: a label, several, or labels of its parts."""
     listed = [*texts, *lines_of(file)]
     if not listed:
         raise InvalidRequest("There is no text.", hint="Name texts, or --file FILE (- is stdin).")
     given = {} if overflow is None else {"overflow": overflow}
-    where = Where(model, "classification", backend, isolate, heartbeat, load_heartbeat, heal)
+    where = Where("classification", **place)
     found = read(where, listed, given, quiet or as_json)
     assert found.head is not None, "every classifier says what its values are"
     head = Head.of(found.head)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from jumar.cli import show
-from jumar.cli.flags import complete_model
 from jumar.cli.isolating import isolation_options
 from jumar.cli.progress import watching
-from jumar.cli.reading import Where, lines_of, read
+from jumar.cli.reading import Where, lines_of, place_options, read
 from jumar.cli.stopping import stoppable
 from jumar.contracts.errors import InvalidInput, InvalidRequest
 from jumar.reporting.vectors import cosine
-
-if TYPE_CHECKING:
-    from jumar.engine.life import Isolate
 
 _SHOWN = 6
 
@@ -26,24 +22,7 @@ _SHOWN = 6
 @click.argument("texts", nargs=-1)
 @click.option("--file", "-f", "file", metavar="FILE", help="A text per line; - is stdin.")
 @click.option("--query", help="Rank the texts by how near they are to this one.")
-@click.option(
-    "--model",
-    "-m",
-    default="all-minilm-l6-v2",
-    show_default=True,
-    metavar="MODEL",
-    shell_complete=complete_model,
-    help="A model that makes vectors.",
-)
-@click.option(
-    "--device",
-    "--backend",
-    "-d",
-    "backend",
-    default="auto",
-    metavar="DEVICE",
-    help="auto, cpu, cuda[:N], npu[:N], npu:free.",
-)
+@place_options("A model that makes vectors.", default="all-minilm-l6-v2")
 @click.option("--dimensions", type=int, help="Keep only the first numbers of each vector.")
 @isolation_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
@@ -52,24 +31,10 @@ _SHOWN = 6
 @click.option("--quiet", "-q", is_flag=True, help="Print only what was made.")
 @click.pass_context
 def command(
-    ctx: click.Context,
-    /,
-    *,
-    texts: tuple[str, ...],
-    file: str | None,
-    query: str | None,
-    model: str,
-    backend: str,
-    dimensions: int | None,
-    isolate: Isolate,
-    heartbeat: float | None,
-    load_heartbeat: float | None,
-    heal: str,
-    as_json: bool,
-    out: str | None,
-    overwrite: bool,
-    quiet: bool,
-) -> None:
+    ctx: click.Context, /, *, texts: tuple[str, ...], file: str | None, query: str | None,
+    dimensions: int | None, as_json: bool, out: str | None, overwrite: bool, quiet: bool,
+    **place: Any,
+) -> None:  # fmt: skip
     """Turn TEXTS into vectors; with --query, rank them.
 
     Lists and pipes: jumar embed --file lines.txt --query "rope"
@@ -78,7 +43,7 @@ def command(
     if not listed:
         raise InvalidRequest("There is no text.", hint="Name texts, or --file FILE (- is stdin).")
     config = {} if dimensions is None else {"dimensions": dimensions}
-    where = Where(model, "embeddings", backend, isolate, heartbeat, load_heartbeat, heal)
+    where = Where("embeddings", **place)
     if query is not None and not query.strip():
         raise InvalidInput("The query is empty.", param="query")
     if out is not None:

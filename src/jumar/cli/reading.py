@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from jumar.cli.flags import complete_model
 from jumar.cli.isolating import investigator
 from jumar.cli.naming import known
 from jumar.cli.progress import watching
@@ -22,11 +24,43 @@ if TYPE_CHECKING:
     from jumar.engine.life import Isolate
 
 
-class Where(NamedTuple):
-    """The model, and where it is to run."""
+def place_options(what: str, default: str | None = None) -> Callable[[Any], Any]:
+    """--model, of which `what` says what it has to be, and --device."""
 
-    model: str
+    def with_them(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    options = (
+        click.option(
+            "--model",
+            "-m",
+            default=default,
+            required=default is None,
+            show_default=True,
+            metavar="MODEL",
+            shell_complete=complete_model,
+            help=what,
+        ),
+        click.option(
+            "--device",
+            "--backend",
+            "-d",
+            "backend",
+            default="auto",
+            metavar="DEVICE",
+            help="auto, cpu, cuda[:N], npu[:N], npu:free.",
+        ),
+    )
+    return with_them
+
+
+class Where(NamedTuple):
+    """The model, and where it is to run: what `place_options` and `isolation_options` ask for."""
+
     task: str
+    model: str
     backend: str
     isolate: Isolate
     heartbeat: float | None

@@ -2,56 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from jumar.cli import show
-from jumar.cli.flags import complete_model
 from jumar.cli.isolating import isolation_options
-from jumar.cli.reading import Where, lines_of, read
+from jumar.cli.reading import Where, lines_of, place_options, read
 from jumar.contracts.errors import InvalidRequest
 from jumar.reporting.readings import Head, ranked, shown
-
-if TYPE_CHECKING:
-    from jumar.engine.life import Isolate
 
 
 @click.command()
 @click.argument("documents", nargs=-1)
 @click.option("--query", required=True, help="What the documents are to answer.")
 @click.option("--file", "-f", "file", metavar="FILE", help="A document per line; - is stdin.")
-@click.option(
-    "--model",
-    "-m",
-    required=True,
-    metavar="MODEL",
-    shell_complete=complete_model,
-    help="A cross-encoder: of the catalog, a folder, or OWNER/REPO@COMMIT of the hub.",
-)
-@click.option(
-    "--device",
-    "--backend",
-    "-d",
-    "backend",
-    default="auto",
-    metavar="DEVICE",
-    help="auto, cpu, cuda[:N], npu[:N], npu:free.",
-)
+@place_options("A cross-encoder: of the catalog, a folder, or OWNER/REPO@COMMIT of the hub.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the best.")
 @isolation_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only what was found.")
 def command(
-    *, documents: tuple[str, ...], query: str, file: str | None, model: str, backend: str,
-    top: int | None, isolate: Isolate, heartbeat: float | None, load_heartbeat: float | None,
-    heal: str, as_json: bool, quiet: bool,
+    *, documents: tuple[str, ...], query: str, file: str | None, top: int | None, as_json: bool,
+    quiet: bool, **place: Any,
 ) -> None:  # fmt: skip
     """Put DOCUMENTS in the order in which they answer a query."""
     listed = [*documents, *lines_of(file)]
     if not listed:
         raise InvalidRequest("There is no document.", hint="Name some, or --file FILE.")
-    where = Where(model, "reranking", backend, isolate, heartbeat, load_heartbeat, heal)
+    where = Where("reranking", **place)
     found = read(where, listed, {"query": [query]}, quiet or as_json)
     assert found.head is not None, "every reranker says what its values are"
     head = Head.of(found.head)
