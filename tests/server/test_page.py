@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import re
 from typing import Any
 
@@ -24,6 +26,7 @@ from jumar.server.routes import ROUTES
 from jumar.server.settings import Keys
 
 KEY = "sk-of-the-page"
+ACCESS = "jumar.access"
 FRAGMENTS = ["/page/home", "/page/now", "/page/state", "/page/models/toy", "/page/cards/toy",
              "/page/jobs/job_none"]  # fmt: skip
 
@@ -73,6 +76,19 @@ def test_without_the_page_there_is_nothing_at_its_addresses(tmp_path: Any) -> No
             assert server.client.get(path).status_code == 401
             assert server.client.get(path, headers=headers).status_code == 404
         assert server.client.get("/v1/models", headers=headers).status_code == 200
+
+
+def test_what_an_open_page_asks_for_again_and_again_is_not_in_the_log(
+    server: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    def paths() -> set[str]:
+        return {json.loads(one.message)["path"] for one in caplog.records if one.name == ACCESS}
+
+    with caplog.at_level(logging.INFO, ACCESS):
+        for path in (*FRAGMENTS, "/v1/models"):
+            server.client.get(path)
+        assert eventually(lambda: "/v1/models" in paths())
+    assert paths() == {"/page/jobs/job_none", "/v1/models"}, "what fails is in it"
 
 
 def test_the_page_changes_nothing_by_itself(server: Running) -> None:

@@ -133,7 +133,12 @@ def _sound(run: Run) -> Draft:
     if run.config["stream"]:
         _in_pieces(run)
     data = wav() if name == "wav" else b"fLaC" + asked(run)
-    return Draft("audio", f"audio/{name}", f".{name}", _writing(data), sample_rate=RATE)
+    write = _full if run.inputs["prompt"] == "disk full" else _writing(data)
+    return Draft("audio", f"audio/{name}", f".{name}", write, sample_rate=RATE)
+
+
+def _full(file: BinaryIO) -> None:
+    raise OSError(28, "No space left on device")
 
 
 def _in_pieces(run: Run) -> None:

@@ -28,6 +28,8 @@ OPEN_TO_ALL = frozenset({"/health", "/health/live", "/healthz", "/readyz"})
 """Probes have no key, and learn nothing but whether the server is well."""
 UNTRACED = OPEN_TO_ALL | {"/metrics"}
 """What comes every few seconds, and says nothing of any request."""
+POLLED = "/page/"
+"""What an open page asks for every few seconds, and nobody wants to read of."""
 
 _ID = re.compile(r"[\w.:/+=-]{1,128}")
 
@@ -53,7 +55,8 @@ class Trail:
         name = given if _ID.fullmatch(given) else f"req_{uuid4().hex}"
         scope.setdefault("state", {})["request_id"] = name
         begun, status = time.perf_counter(), 500
-        tracing = Tracing() if scope["path"] in UNTRACED else self._tracing
+        unasked = scope["path"] in UNTRACED or scope["path"].startswith(POLLED)
+        tracing = Tracing() if unasked else self._tracing
         span = tracing.asked(name, scope.get("method", "WEBSOCKET"), headers)
 
         async def named(message: Message) -> None:
@@ -87,7 +90,10 @@ class Trail:
             "client": (scope.get("client") or ["local"])[0],
         }
         line.update(scope.get("state", {}).get("told", {}))
-        access.info(json.dumps(line, ensure_ascii=False))
+        usual = scope["path"].startswith(POLLED) and status < 400
+        access.log(
+            logging.DEBUG if usual else logging.INFO, "%s", json.dumps(line, ensure_ascii=False)
+        )
 
 
 class Visitors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from concurrent.futures import Future
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import Any
 
 from jumar import catalog
 from jumar.catalog.manifest import Manifest
-from jumar.contracts.errors import JumarError, OutputFailed
+from jumar.contracts.errors import DeadlineExceeded, JumarError, OutputFailed, with_code
 from jumar.contracts.requests import GenerateRequest
 from jumar.contracts.results import ErrorDetail, GenerateResult
 from jumar.engine.house import House
 from jumar.engine.jobs import Job, Jobs, JobStore, now_ms
 from jumar.engine.visit import Visit
 from jumar.runtime.run import Listener
+from jumar.server import outward
 from jumar.server.contracts import GenerateBody, Transport
 from jumar.server.inputs import Inbox, Screen
 from jumar.server.machine import Machine
@@ -23,6 +25,8 @@ from jumar.server.metrics import Metrics
 from jumar.server.settings import Settings
 from jumar.server.shelf import Shelf
 from jumar.server.tracing import opened
+
+log = logging.getLogger(__name__)
 
 SWEEP_S = 60.0
 """Between two looks for what is too old to be kept, in seconds."""
@@ -142,13 +146,16 @@ class Desk:
     def shown(self, result: GenerateResult, transport: Transport = "path") -> GenerateResult:
         """A result as callers see it: without the paths of this machine."""
         shown = self.shelf.public(result, transport)
-        shown.metadata.inputs = self.inbox.without(shown.metadata.inputs)
-        return shown
+        inputs = self.inbox.without(shown.metadata.inputs)
+        metadata = outward.report(shown.metadata.model_copy(update={"inputs": inputs}))
+        return GenerateResult(outputs=shown.outputs, metadata=metadata)
 
     def public_job(self, job: Job) -> dict[str, Any]:
         """A job as callers see it."""
         shown = job.model_dump(mode="json", exclude={"result"})
         shown["request"]["inputs"] = self.inbox.without(job.request.inputs)
+        if (detail := outward.detail(job.error_detail)) is not None:
+            shown |= {"error": detail.message, "error_detail": detail.model_dump()}
         shown["result"] = None if job.result is None else self.public(job.result)
         return shown
 
@@ -182,6 +189,11 @@ class Desk:
     def _ran(self, result: GenerateResult) -> None:
         report = result.metadata
         self.metrics.ran(result)
+        if (failed := report.error_detail) is not None and _is_ours(failed):
+            log.warning(
+                "Run %s of %s failed: %s (%s)",
+                report.run_id, report.model, failed.message, failed.cause or failed.code,
+            )  # fmt: skip
         states = [
             state
             for served in self.house.models()
@@ -199,6 +211,12 @@ class Desk:
             report = result.metadata
             result.outputs, report.error = [], lost.message
             report.error_detail = ErrorDetail.model_validate(lost.detail())
+
+
+def _is_ours(failed: ErrorDetail) -> bool:
+    """Whether an error is this machine's, and no caller's."""
+    kind = with_code(failed.code) or JumarError
+    return kind.http_status >= 500 and kind is not DeadlineExceeded
 
 
 def data_folder(named: str | None, place: str) -> Path:

@@ -22,6 +22,7 @@ from jumar.contracts.errors import (
 )
 from jumar.engine.jobs import JobState
 from jumar.reporting import as_trace
+from jumar.server import outward
 from jumar.server.desk import Desk
 from jumar.server.wire import limit_of, number_of, object_of, refusal
 
@@ -78,7 +79,7 @@ async def trace(request: Request) -> Response:
             f"The job is {found.state}: it has no run to show.",
             hint="A trace is made of a finished run.",
         )
-    return JSONResponse(as_trace(found.result.metadata))
+    return JSONResponse(as_trace(desk.shown(found.result).metadata))
 
 
 async def events(request: Request) -> Response:
@@ -160,7 +161,7 @@ async def _told(desk: Desk, name: str, after: int = 0) -> AsyncIterator[Told]:
                 return
             news = await run_in_threadpool(desk.jobs.store.events, name, after)
             for after, event in news:
-                yield event.event, after, event.model_dump(mode="json")
+                yield event.event, after, outward.event(event).model_dump(mode="json")
             if found.state != state:
                 state = found.state
                 yield "job", None, desk.public_job(found)

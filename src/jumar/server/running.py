@@ -131,7 +131,7 @@ def log_to_stderr(level: str) -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[told])
     access = logging.getLogger("jumar.access")
     access.handlers, access.propagate = [into("%(message)s")], False
-    access.setLevel(logging.INFO)
+    access.setLevel(logging.DEBUG if level == "debug" else logging.INFO)
     logging.getLogger("jumar").setLevel(level.upper())
     # uvicorn 0.54 logs an error for a WebSocket that is refused with a status, which is no fault.
     logging.getLogger("uvicorn.error").addFilter(

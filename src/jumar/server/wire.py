@@ -25,6 +25,7 @@ from jumar.contracts.errors import (
     UnknownKey,
     did_you_mean,
 )
+from jumar.server import outward
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +125,7 @@ def refusal(error: JumarError, **more: Any) -> JSONResponse:
         headers["Retry-After"] = str(max(1, round(error.retry_after)))
     if error.http_status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return JSONResponse({**error.envelope(), **more}, error.http_status, headers)
+    return JSONResponse({**outward.envelope(error), **more}, error.http_status, headers)
 
 
 async def on_jumar_error(request: Request, error: Exception) -> Response:

@@ -141,6 +141,23 @@ def test_speech_that_breaks_off_has_no_end(server: Running) -> None:
         server.client.post("/v1/audio/speech", json=raw("break"))
 
 
+@pytest.mark.parametrize("stream_format", ["audio", "sse"])
+def test_speech_whose_file_no_disk_takes_is_heard_to_its_end(
+    server: Running, caplog: pytest.LogCaptureFixture, stream_format: str
+) -> None:
+    """The file is written after the last piece: nothing that the caller asked for is missing."""
+    body = {**raw("disk full"), "stream_format": stream_format}
+    answer = server.client.post("/v1/audio/speech", json=body)
+    assert answer.status_code == 200
+    if stream_format == "audio":
+        assert answer.content == actor.SAMPLES
+    else:
+        assert answer.text.rstrip().endswith('data: {"type": "speech.audio.done"}')
+    assert "is not kept" in caplog.text
+    whole = server.client.post("/v1/audio/speech", json={**body, "response_format": "wav"})
+    assert whole.status_code == 507, "a file is what was asked for"
+
+
 def test_a_listener_who_goes_away_stops_the_voice(server: Running, tmp_path: Path) -> None:
     body = raw(f"wait {tmp_path / 'never'}")
     with server.client.stream("POST", "/v1/audio/speech", json=body) as answer:

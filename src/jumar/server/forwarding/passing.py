@@ -25,6 +25,7 @@ from jumar.contracts.errors import (
 from jumar.runtime.families.remote.client import Answer, Client, Raw
 from jumar.runtime.families.remote.refusals import message_of, refusal
 from jumar.runtime.families.remote.service import Service
+from jumar.server import outward
 from jumar.server.forwarding.surfaces import Fields, Surface
 from jumar.server.forwarding.upstreams import SPEECH, Upstream, Upstreams
 from jumar.server.tracing import TRACEPARENT, Span
@@ -161,7 +162,7 @@ class Passing(Response):
                 raise
             log.warning("%s: %s", self._surface.route, error)
             if self._expected.what == "event stream":
-                last = f"data: {json.dumps(error.envelope())}\n\n".encode()
+                last = f"data: {json.dumps(outward.envelope(error))}\n\n".encode()
                 await send({"type": "http.response.body", "body": last, "more_body": True})
             self._request.state.told["broke_off"] = True
         finally:

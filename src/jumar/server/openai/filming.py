@@ -21,6 +21,7 @@ from jumar.contracts.errors import (
     with_code,
 )
 from jumar.engine.jobs import Job
+from jumar.server import outward
 from jumar.server.contracts import GenerateBody
 from jumar.server.desk import Desk
 from jumar.server.forms import form_of
@@ -197,7 +198,7 @@ def _video(desk: Desk, job: Job) -> Video:
     seconds = None
     if made:
         size, seconds = [made[0].width, made[0].height], made[0].duration_s
-    detail = job.error_detail
+    detail = outward.detail(job.error_detail)
     return Video(
         id=job.id,
         model=job.request.model,

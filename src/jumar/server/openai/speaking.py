@@ -14,8 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from jumar.contracts.errors import Cancelled, InvalidModelOutput, JumarError
+from jumar.contracts.errors import Cancelled, InvalidModelOutput, JumarError, OutputFailed
 from jumar.contracts.results import GenerateResult, StageEventRecord
+from jumar.server import outward
 from jumar.server.openai.asking import Asked, result_of
 from jumar.server.openai.bodies import SpeechBody
 
@@ -99,6 +100,8 @@ class Speaking(Response):
             await self._running
         except Cancelled:
             return
+        except OutputFailed as error:  # of the file, which is written after the last piece
+            log.warning("Speech of %d pieces was heard, and is not kept: %s", given, error)
         except JumarError as error:
             log.warning("Speech broke off after %d pieces: %s", given, error)
             if broken := self._broken(error):
@@ -128,4 +131,4 @@ class Telling(Speaking):
         return event("delta", audio=piece["pcm"], sample_rate=piece["rate"])
 
     def _broken(self, error: JumarError) -> bytes:
-        return f"data: {json.dumps(error.envelope())}\n\n".encode()
+        return f"data: {json.dumps(outward.envelope(error))}\n\n".encode()

@@ -14,7 +14,7 @@ from jumar.engine.jobs import Job, now_ms
 from jumar.reporting import as_article
 from jumar.reporting.exhibits import fetched
 from jumar.reporting.html import title_of
-from jumar.server import machine, status
+from jumar.server import machine, outward, status
 from jumar.server.desk import Desk
 from jumar.server.page.drawing import fragment
 from jumar.server.page.forms import groups
@@ -100,7 +100,7 @@ def _job(desk: Desk, job: Job) -> dict[str, Any]:
     report = None if job.result is None else _article(desk, job)
     waits_for = None if job.state != "queued" else status.card(desk, job.request.model)
     return {"job": row, "over": job.over, "report": report, "waits_for": waits_for,
-            "error": job.error_detail}  # fmt: skip
+            "error": outward.detail(job.error_detail)}  # fmt: skip
 
 
 def _article(desk: Desk, job: Job) -> str:
