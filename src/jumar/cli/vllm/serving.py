@@ -8,10 +8,12 @@ from typing import Any
 
 import click
 
-from jumar.contracts.errors import DependencyMissing, InvalidValue
+from jumar.contracts.errors import DependencyMissing, InvalidValue, UnknownKey, did_you_mean
 
 _SECONDS = click.FloatRange(min=0, min_open=True)
 _NEEDS = ("vllm", "starlette", "uvicorn", "httpx")
+_ELSEWHERE = ("--uds", "--ssl-", "--enable-ssl", "--headless", "--grpc")
+"""How options of vLLM's begin that have its server listen where nobody would find it."""
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -73,6 +75,11 @@ def serve(*, flags: tuple[str, ...], host: str, port: int, **options: Any) -> in
 
     if not flags:
         raise InvalidValue("No model is named.", hint="jumar vllm serve MODEL", param="MODEL")
+    _refuse(flags)
+    if options["golden"] is not None:
+        from jumar.lab.golden.files import read
+
+        read(options["golden"])  # what is no golden set is said before anything is started
     activation = current()
     if activation.device is None:
         raise activation.error or InvalidValue(
@@ -95,6 +102,20 @@ def golden(*, model: str, out: str | None) -> None:
     written = record(model, out or Path(model) / "jumar-golden")
     click.echo(f"{written}")
     click.echo(f"vllm serve {model} --jumar-golden {written.parent}")
+
+
+def _refuse(flags: tuple[str, ...]) -> None:
+    """What vLLM would take, or refuse after a minute in every engine that is started again."""
+    own = [name for one in serve.params for name in one.opts if name.startswith("--")]
+    for flag in (flag.partition("=")[0].replace("_", "-") for flag in flags):
+        if flag.startswith("--jumar-"):
+            raise UnknownKey(f"There is no option {flag}.", hint=did_you_mean(flag, own))
+        if flag.startswith(_ELSEWHERE):
+            raise InvalidValue(
+                f"{flag} is not for a server that heals: callers speak to its front.",
+                hint="The front listens on --host and --port; TLS is a proxy's.",
+                param=flag,
+            )
 
 
 def _installed() -> None:
