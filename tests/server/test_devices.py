@@ -29,6 +29,14 @@ def test_an_emulated_card_is_called_so_and_has_its_readings(
         assert one["temperature_c"] > 0
 
 
+def test_the_cpu_beneath_emulated_cards_is_this_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    (real,) = (one for one in Machine().devices() if one["kind"] == "cpu")
+    monkeypatch.setenv("JUMAR_EMULATE_NPU", "2")
+    (cpu,) = (one for one in Machine().devices() if one["kind"] == "cpu")
+    assert (cpu["name"], cpu["total_mb"]) == (real["name"], real["total_mb"])
+    assert not cpu["emulated"]
+
+
 def test_the_machine_is_not_asked_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine()
     first = machine.devices()

@@ -192,16 +192,34 @@ def _python(settings: Settings) -> dict[str, object]:
     packages["torch-npu"] = VERSIONS[settings.profile]
     return {
         "python_version": sys.version.split()[0],
+        "cpu_count": os.cpu_count(),
+        "cpu_usable": len(os.sched_getaffinity(0)),
         "packages": {name: [one, "/site-packages"] for name, one in packages.items()},
     }
 
 
 def source() -> RecordedSource:
-    """The record as a machine that `jumar.host` asks, while `JUMAR_EMULATE_NPU` is set."""
+    """The record as a machine that `jumar.host` asks, while `JUMAR_EMULATE_NPU` is set.
+
+    CPU and memory are those of this machine: what runs on the CPU runs on this one.
+    """
     from jumar.emulator.settings import read_settings
     from jumar.host.recorded import RecordedSource
 
-    return RecordedSource("emulated", record(read_settings(os.environ), os.environ))
+    texts = record(read_settings(os.environ), os.environ)
+    return RecordedSource("emulated", {**texts, **_beneath()})
+
+
+def _beneath() -> dict[str, str]:
+    """What `lscpu` and the kernel say; nothing where they cannot be asked."""
+    from jumar.host.live import LiveSource
+
+    live, found = LiveSource(), {}
+    with suppress(OSError):
+        found["commands/lscpu.txt"] = live.run("lscpu").text
+    with suppress(OSError):
+        found["files/proc/meminfo"] = live.read("/proc/meminfo")
+    return found
 
 
 def write_host(folder: Path, settings: Settings, environ: Mapping[str, str]) -> Path:
