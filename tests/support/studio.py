@@ -137,14 +137,26 @@ class Studio:
         cancel: threading.Event | None = None,
         deadline: float | None = None,
     ) -> Shot:
-        resolved = self.resolved(task, inputs, config or {})
-        run = Run(
-            resolved,
-            Diffusion().prepare(resolved),
-            listener=listener,
-            cancel=cancel,
-            deadline=deadline,
-        )
+        run = self.run(task, inputs, config, listener=listener, cancel=cancel, deadline=deadline)
         drafts = self.model.generate(run)
         run.timeline += self.backend.timeline()
         return Shot(drafts, run)
+
+    def draw_together(self, runs: list[Run], **shared: Any) -> list[Shot | Exception]:
+        """What each of the runs gets of one call; `shared` as of the run that hears of it."""
+        drawn = self.model.generate_together(Run(runs[0].request, {}, **shared), runs)
+        return [
+            one if isinstance(one, Exception) else Shot(one, run)
+            for one, run in zip(drawn, runs, strict=True)
+        ]
+
+    def run(
+        self,
+        task: str,
+        inputs: dict[str, Any],
+        config: dict[str, Any] | None = None,
+        **more: Any,
+    ) -> Run:
+        """The run of a request; `more` as of `Run`."""
+        resolved = self.resolved(task, inputs, config or {})
+        return Run(resolved, Diffusion().prepare(resolved), **more)

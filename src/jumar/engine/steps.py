@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -97,6 +98,36 @@ def answer(loaded: Loaded, run: Run, destination: Destination, made: Made) -> No
     with run.stage("export"):
         for artifact in destination.store(drafts, run.request.manifest.id):
             made.artifacts.append(artifact)
+
+
+def answer_together(
+    loaded: Loaded, shared: Run, runs: Sequence[Run], destinations: Sequence[Destination]
+) -> Iterator[tuple[Made, Exception | None]]:
+    """Run several requests in one call; for each in turn what came of it, and its own error.
+
+    `shared` is told of the call. What is raised before the first is nobody's own.
+    """
+    plan = loaded.plan
+    accelerator, index = accelerator_of(plan.placement), plan.placement.device.index
+    shared.after_stage = lambda: accelerator.empty_cache(index)
+    for told in loaded.told:
+        shared.warn(told)
+    accelerator.reset_peak(index)
+    drawn = loaded.model.generate_together(shared, runs)  # type: ignore[attr-defined]
+    accelerator.synchronize(index)
+    peak, timeline = accelerator.peak_mb(index), plan.backend.timeline()
+    for run, destination, drafts in zip(runs, destinations, drawn, strict=True):
+        made, failed = Made(peak_mb=peak), None
+        run.timeline += timeline
+        try:
+            if isinstance(drafts, Exception):
+                raise drafts
+            with run.stage("export"):
+                for artifact in destination.store(drafts, run.request.manifest.id):
+                    made.artifacts.append(artifact)
+        except Exception as error:  # noqa: BLE001  (it becomes that caller's answer)
+            failed = error
+        yield made, failed
 
 
 def encode(loaded: Loaded, run: Run) -> np.ndarray[Any, Any]:

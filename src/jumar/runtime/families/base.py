@@ -64,7 +64,12 @@ class LoadPlan:
 
 
 class Model(Protocol):
-    """A loaded model."""
+    """A loaded model.
+
+    One whose family has a `company` also has `generate_together(shared, runs)`: what each of the
+    runs asks for, in one call that `shared` is told of. It gives a list of drafts or an error for
+    each, and raises what is nobody's own: each of them is then run alone.
+    """
 
     def generate(self, run: Run) -> list[Draft]:
         """Do what `run.request` asks for, with `run.inputs` and `run.config`."""
@@ -76,7 +81,12 @@ class Model(Protocol):
 
 
 class Family(Protocol):
-    """One kind of model."""
+    """One kind of model.
+
+    One that can answer several requests in one call has a `company(request, inputs)` too: a key
+    that is equal for requests that may be answered together (None: alone), and how much this one
+    counts. `inputs` are those of `prepare`.
+    """
 
     name: str
     requires: tuple[str, ...]

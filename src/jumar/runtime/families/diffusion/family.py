@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +12,7 @@ from jumar.runtime.families.base import Converter, LoadPlan
 from jumar.runtime.families.diffusion.adapters import check_adapters
 from jumar.runtime.families.diffusion.inputs import read_pictures
 from jumar.runtime.families.diffusion.model import DiffusionModel
+from jumar.runtime.families.diffusion.together import company
 from jumar.runtime.run import Run
 
 
@@ -34,6 +35,10 @@ class Diffusion:
         """
         check_adapters(request.adapters)
         return read_pictures(request)
+
+    def company(self, request: ResolvedRequest, inputs: Mapping[str, Any]) -> tuple[Hashable, int]:
+        """Which requests may be drawn in one call with this one, and how many pictures it is."""
+        return company(request, inputs)
 
     def load(self, plan: LoadPlan, run: Run) -> DiffusionModel:
         """Load the pipeline of the plan's task; the model's other tasks share its weights.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -17,13 +17,21 @@ class Watch:
 
     Stages are measured, not guessed: `denoise_loop` lasts from the first forward of a denoiser to
     the end of the last step, `decode` is the time inside the VAE's `decode` (both within
-    `pipeline_call`). Each step is reported to the run, which may end the call there.
+    `pipeline_call`). Each step is reported to the run, which may end the call there. Where the rows
+    of the call belong to several runs, `shares` says whose latents they are.
     """
 
-    def __init__(self, pipeline: Any, run: Run, device_kind: str) -> None:
+    def __init__(
+        self,
+        pipeline: Any,
+        run: Run,
+        device_kind: str,
+        shares: Sequence[tuple[Run, slice]] = (),
+    ) -> None:
         self._pipeline = pipeline
         self._device_kind = device_kind
         self._run = run
+        self._shares = shares or [(run, slice(None))]
         self.steps_done = 0
         self._loop = ExitStack()
         self._loop_begun = False
@@ -68,7 +76,8 @@ class Watch:
         if latents is not None:
             _check(latents, step + 1, pipeline)
             if last:
-                self._run.latent_stats = _statistics(latents)
+                for run, rows in self._shares:
+                    run.latent_stats = _statistics(latents[rows])
         self._step(total)
         return {}
 
