@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,11 +11,11 @@ pytest.importorskip("vllm")
 import torch
 from torch.nn.functional import silu
 
-from jumar.contracts.errors import ParityFailed
+from jumar.contracts.errors import OutputFailed, ParityFailed
 from jumar.evidence import Store
 from jumar.operators.binding import Binding
 from jumar.vllm.healing.layers import Layers
-from jumar.vllm.healing.steps import Steps
+from jumar.vllm.healing.steps import SHADOW, Steps
 from jumar.vllm.operators import process
 from jumar.vllm.operators.layers import Holder
 
@@ -100,3 +101,19 @@ def test_a_judged_step_with_such_a_layer_ends_the_engine_and_leaves_evidence(
         model(torch.randn(3, 16))
     (fresh,) = [one for one in Store() if one.id not in before]
     assert (fresh.subject.operator, fresh.subject.implementation) == ("silu_and_mul", "somebody")
+
+
+def test_who_it_was_is_heard_where_no_evidence_can_be_written(
+    model: torch.nn.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model[0].implementation = swapped
+    steps = Steps("cpu", every=1)
+    steps.watch(model)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("JUMAR_EVIDENCE", str(tmp_path / "file" / "evidence"))
+    heard = "silu_and_mul by somebody.*cannot be written"
+    with pytest.raises(ParityFailed, match=heard), steps.forward():
+        model(torch.randn(3, 16))
+    monkeypatch.setenv(SHADOW, "1")
+    with pytest.raises(OutputFailed, match="cannot be written"):  # and the next does not start
+        Steps.from_environment("cpu")

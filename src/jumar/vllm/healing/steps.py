@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jumar.contracts.errors import InvalidValue, ParityFailed
+from jumar.contracts.errors import InvalidValue, OutputFailed, ParityFailed
 
 if TYPE_CHECKING:
     from jumar.lab.shadow import Shadow
@@ -57,10 +57,15 @@ class Steps:
 
         Raises:
             InvalidValue: the first is no whole number.
+            OutputFailed: what the shadow finds could not be written.
         """
         every, state = os.environ.get(SHADOW, "0"), os.environ.get(STATE)
         if not every.isdecimal():
             raise InvalidValue(f"{SHADOW}={every!r} is no whole number.", param=SHADOW)
+        if int(every):
+            from jumar.evidence import Store
+
+            Store().ready()
         return cls(device, rank=rank, every=int(every), state=Path(state) if state else None)
 
     @contextmanager
@@ -100,11 +105,15 @@ class Steps:
 
         known = fingerprint(self._device)
         evidence = [one.evidence(known, time.time()) for one in guilty]
-        for one in evidence:
-            Store().add(one)
         named = ", ".join(f"{one.subject} {one.verdict} (evidence {one.id})" for one in evidence)
+        found = f"In step {self._taken} the shadow found guilty: {named}."
+        try:
+            for one in evidence:
+                Store().add(one)
+        except OutputFailed as error:  # who it was has to be heard all the same
+            raise ParityFailed(f"{found} {error.message}") from error
         raise ParityFailed(
-            f"In step {self._taken} the shadow found guilty: {named}.",
+            found,
             hint="Start again: the evidence quarantines it. `jumar vllm serve` does so by itself.",
         )
 
