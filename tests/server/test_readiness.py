@@ -84,6 +84,7 @@ def test_only_the_named_models_are_listed_and_served_where_some_are(tmp_path: Pa
         body = {"model": "hibari", "inputs": {"prompt": "a"}}
         refused = server.client.post("/v1/generate", json=body)
         assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")
+        assert server.client.get("/v1/models/hibari").status_code == 404
 
 
 # ---- a real encoder ------------------------------------------------------------------------------

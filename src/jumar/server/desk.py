@@ -10,7 +10,14 @@ from typing import Any
 
 from jumar import catalog
 from jumar.catalog.manifest import Manifest
-from jumar.contracts.errors import DeadlineExceeded, JumarError, OutputFailed, with_code
+from jumar.contracts.errors import (
+    DeadlineExceeded,
+    JumarError,
+    OutputFailed,
+    UnknownModel,
+    did_you_mean,
+    with_code,
+)
 from jumar.contracts.requests import GenerateRequest
 from jumar.contracts.results import ErrorDetail, GenerateResult
 from jumar.engine.house import House
@@ -69,8 +76,14 @@ class Desk:
         return self.settings.aliases.get(name, name)
 
     def manifest(self, name: str) -> Manifest:
-        """The manifest of a name; raises UnknownModel."""
-        return catalog.get(self.model(name))
+        """The manifest of a name. Raises UnknownModel, with the nearest that is served here."""
+        try:
+            return catalog.get(self.model(name))
+        except UnknownModel as error:
+            if self.house.only is not None:
+                here = {*self.house.only, *self.settings.aliases, *self.settings.upstreams.named}
+                error.hint = did_you_mean(name[:200], here)
+            raise
 
     def request(self, body: GenerateBody, request_id: str) -> GenerateRequest:
         """The request as it will run: screened, on this server's device, with its deadline.

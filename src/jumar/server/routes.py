@@ -13,7 +13,7 @@ from starlette.websockets import WebSocket
 
 from jumar.contracts.results import GenerateResult
 from jumar.engine.jobs import Job
-from jumar.server import classifying, embedding, generating, jobs, machine, status
+from jumar.server import cards, classifying, embedding, generating, jobs, machine, status
 from jumar.server.contracts import (
     ClassifyBody,
     EmbeddingsBody,
@@ -100,8 +100,9 @@ ROUTES: tuple[Row, ...] = (
     Row("POST", "/v1/completions", elsewhere(surfaces.COMPLETIONS),
         "Let another server's model go on with a text (OpenAI).", bodies.ForwardedBody,
         media=("application/json", "text/event-stream")),
-    Row("GET", "/v1/models", status.models, "List models and their state (OpenAI)."),
-    Row("GET", "/v1/models/{model}", status.model, "One model and its state (OpenAI)."),
+    Row("GET", "/v1/models", cards.models, "List models and their state (OpenAI).",
+        query=cards.QUERY),
+    Row("GET", "/v1/models/{model}", cards.model, "One model and its state (OpenAI)."),
     Row("GET", "/v1/devices", machine.devices, "The devices, how they are, what is on them."),
     Row("GET", "/health", status.health, "The state of each model; 503 where none answers.",
         also={503: None}),

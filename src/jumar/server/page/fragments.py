@@ -9,12 +9,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from jumar.contracts.errors import UnsupportedTask, did_you_mean
+from jumar.contracts.errors import UnknownModel, UnsupportedTask, did_you_mean
 from jumar.engine.jobs import Job, now_ms
 from jumar.reporting import as_article
 from jumar.reporting.exhibits import fetched
 from jumar.reporting.html import title_of
-from jumar.server import machine, outward, status
+from jumar.server import cards, machine, outward, status
 from jumar.server.desk import Desk
 from jumar.server.page.drawing import fragment
 from jumar.server.page.forms import groups
@@ -45,7 +45,7 @@ async def now(request: Request) -> Response:
 async def model(request: Request) -> Response:
     """A model and the form to try it; `?task=` is another than its first."""
     desk: Desk = request.app.state.desk
-    card = status.card(desk, request.path_params["model"])
+    card = cards.card(desk, request.path_params["model"])
     if card["owned_by"] == "upstream":
         return fragment("model.html.j2", card=card, task=None, groups=[])
     manifest = desk.manifest(card["id"])
@@ -61,7 +61,7 @@ async def model(request: Request) -> Response:
 
 async def card(request: Request) -> Response:
     """How a model is."""
-    found = status.card(request.app.state.desk, request.path_params["model"])
+    found = cards.card(request.app.state.desk, request.path_params["model"])
     return fragment("card.html.j2", card=found)
 
 
@@ -74,9 +74,9 @@ async def job(request: Request) -> Response:
 
 
 def _now(desk: Desk) -> dict[str, Any]:
-    cards = status.cards(desk)
+    every = cards.cards(desk)
     jobs = [_row(desk, one) for one in desk.jobs.newest(limit=NEWEST)]
-    return {"cards": cards, "jobs": jobs, "devices": machine.rows(desk)}
+    return {"cards": every, "jobs": jobs, "devices": machine.rows(desk)}
 
 
 def _row(desk: Desk, job: Job) -> dict[str, Any]:
@@ -98,9 +98,17 @@ def _row(desk: Desk, job: Job) -> dict[str, Any]:
 def _job(desk: Desk, job: Job) -> dict[str, Any]:
     row = _row(desk, job)
     report = None if job.result is None else _article(desk, job)
-    waits_for = None if job.state != "queued" else status.card(desk, job.request.model)
+    waits_for = _awaited(desk, job.request.model) if job.state == "queued" else None
     return {"job": row, "over": job.over, "report": report, "waits_for": waits_for,
             "error": outward.detail(job.error_detail)}  # fmt: skip
+
+
+def _awaited(desk: Desk, model: str) -> dict[str, Any] | None:
+    """The card of a job's model; None where only the server whose job it is serves that."""
+    try:
+        return cards.card(desk, model)
+    except UnknownModel:
+        return None
 
 
 def _article(desk: Desk, job: Job) -> str:
