@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from jumar.evidence import Evidence, Store
+from jumar.isolate import Died
 from jumar.vllm.healing.child import Serving, told
 from jumar.vllm.healing.goldens import GOLDEN
 from jumar.vllm.healing.guilt import Case, looked_into, told_since
@@ -24,6 +25,9 @@ from jumar.vllm.healing.steps import SHADOW
 State = Literal["starting", "ready", "investigating", "failed", "stopped"]
 
 POLL_S = 0.25
+
+USAGE = 2
+"""Exit code of a program whose options mean nothing to it (argparse)."""
 
 SERVE = (sys.executable, "-m", "vllm.entrypoints.cli.main", "serve")
 
@@ -37,7 +41,7 @@ class Options:
 
     `shadow`: one step in so many is judged, 0 for none. `silence_s`: how long no step may be taken
     while somebody waits. `restarts`: how often in a row it starts again without anyone found
-    guilty.
+    guilty, once it could be asked anything.
     """
 
     flags: Sequence[str]
@@ -68,6 +72,7 @@ class Healing:
         self._changed = asyncio.Condition()
         self._stopping = asyncio.Event()
         self._in_vain = 0
+        self._started = False
 
     async def run(self) -> None:
         """Start, serve and heal until stopped.
@@ -124,6 +129,7 @@ class Healing:
                     if (silent := serving.silent_s(bool(self.asked))) > self.options.silence_s:
                         return f"No step was taken for {silent:.0f} s while callers waited."
                 elif await serving.healthy(client):
+                    self._started = True
                     await self._becomes("ready")
                 elif time.monotonic() - began > self.options.loading_s:
                     return f"It was not ready after {self.options.loading_s:g} s."
@@ -137,6 +143,9 @@ class Healing:
         ended = await serving.ended()
         assert ended is not None
         why = hung or serving.golden_failed or told(ended)
+        if isinstance(ended, Died) and ended.exit_code == USAGE:
+            await self._gives_up(why)
+            return
         await self._becomes("investigating", why)
         log.error("The engine of vLLM failed: %s", why)
         found = told_since(serving.began)
@@ -158,11 +167,16 @@ class Healing:
             log.error("Found guilty: %s %s (evidence %s). %s", one.subject, one.verdict, one.id,
                       one.reason)  # fmt: skip
         self.healed += found
+        self._started |= serving.golden_failed is not None
         self._in_vain = 0 if found else self._in_vain + 1
-        if self._in_vain > self.options.restarts:
-            await self._becomes("failed", f"{why} No operator was found guilty.")
+        if self._in_vain > (self.options.restarts if self._started else 0):
+            await self._gives_up(f"{why} No operator was found guilty.")
         else:
             log.warning("It starts again%s.", " with that quarantined" if found else "")
+
+    async def _gives_up(self, why: str) -> None:
+        log.error("It gives up: %s", why)
+        await self._becomes("failed", why)
 
     async def _becomes(self, state: State, reason: str = "") -> None:
         async with self._changed:
