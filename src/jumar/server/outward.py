@@ -7,6 +7,8 @@ request names what its caller wrote.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from jumar.contracts.errors import JumarError, OutputFailed, with_code
@@ -15,6 +17,8 @@ from jumar.contracts.results import ErrorDetail, RunReport, StageEventRecord
 _QUOTED = re.compile(r"""(?P<quote>['"])/[^'"\n]*/(?P<name>[^'"/\n]*)(?P=quote)""")
 _BARE = re.compile(r"(?<![\w/:.~+=-])/(?:[^\s/'\"<>|:;,()\[\]]+/)+(?P<name>[^\s/'\"<>|:;,()\[\]]*)")
 """Absolute paths and their last part. No address is one: there a name or `:` stands before."""
+
+_KEY = re.compile(r"\b(?:inputs|config)\.(?P<key>\w+)")
 
 _TELLING = ("stage_failed", "warning", "worker_ended")
 """Events that have words in their data; others have numbers and sound."""
@@ -33,6 +37,28 @@ def envelope(error: JumarError) -> dict[str, Any]:
     if isinstance(error, OutputFailed):
         body["error"] |= {"param": None, "hint": None}
     return body
+
+
+@contextmanager
+def as_written(fields: Mapping[str, str]) -> Iterator[None]:
+    """Have errors of keys name the fields of a body that sets them: `fields` has, by their keys,
+    those that are called otherwise there.
+    """
+
+    def named(match: re.Match[str]) -> str:
+        key = match["key"]
+        return f"{fields[key]} ({key})" if fields.get(key, key) != key else key
+
+    try:
+        yield
+    except JumarError as error:
+        if error.param == "task":
+            error.param = "model"
+        elif error.param is not None and (found := _KEY.match(error.param)):
+            error.param = fields.get(found["key"], found["key"]) + error.param[found.end() :]
+        error.message = _KEY.sub(named, error.message)
+        error.hint = error.hint and _KEY.sub(named, error.hint)
+        raise
 
 
 def detail(found: ErrorDetail | None) -> ErrorDetail | None:

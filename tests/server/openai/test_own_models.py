@@ -268,17 +268,17 @@ def speak(client: openai.OpenAI, **more: Any) -> Any:
     ("more", "error", "code", "param"),
     [
         ({"model": "acter"}, openai.NotFoundError, "model_not_found", "model"),
-        ({"model": "mute"}, openai.UnprocessableEntityError, "unsupported_surface", "task"),
+        ({"model": "mute"}, openai.UnprocessableEntityError, "unsupported_surface", "model"),
         ({"voice": "alloy"}, openai.BadRequestError, "invalid_value", "voice"),
-        ({"speed": 9.0}, openai.BadRequestError, "invalid_value", "config.speed"),
-        ({"response_format": "mp3"}, openai.BadRequestError, "invalid_value", "config.response_format"),  # noqa: E501
+        ({"speed": 9.0}, openai.BadRequestError, "invalid_value", "speed"),
+        ({"response_format": "mp3"}, openai.BadRequestError, "invalid_value", "response_format"),
         ({"response_format": "aac"}, openai.BadRequestError, "invalid_request", "response_format"),
         ({"extra_body": {"sede": 1}}, openai.BadRequestError, "unknown_key", "sede"),
         (
             {"extra_body": {"output_dir": "/etc"}},
             openai.PermissionDeniedError,
             "not_permitted",
-            "config.output_dir",
+            "output_dir",
         ),
         ({"input": "fail"}, openai.InternalServerError, "run_failed", None),
     ],
@@ -290,6 +290,15 @@ def test_what_is_wrong_is_told_in_the_envelope(
     with pytest.raises(error) as caught:
         speak(client, **more)
     assert (caught.value.code, caught.value.param) == (code, param)
+
+
+def test_what_is_wrong_is_told_by_the_field_that_was_written(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.images.generate(model="actor", prompt="a hat", size="1020x8192")
+    error: Any = caught.value.body
+    assert error["param"] == "size"
+    assert error["message"].startswith("size (")
+    assert "Nearest: 1016 or 1024. Also: size (height)" in error["hint"]
 
 
 def test_an_unknown_field_is_refused_with_the_nearest(server: Running) -> None:

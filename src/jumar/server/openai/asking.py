@@ -16,7 +16,7 @@ from jumar.contracts.errors import InvalidValue, JumarError, UnknownKey, did_you
 from jumar.contracts.requests import GenerateRequest
 from jumar.contracts.results import GenerateResult
 from jumar.runtime.run import Listener
-from jumar.server import runs
+from jumar.server import outward, runs
 from jumar.server.contracts import GenerateBody
 from jumar.server.desk import Desk
 from jumar.server.wire import checked
@@ -28,7 +28,8 @@ B = TypeVar("B", bound=BaseModel)
 class Asked(Generic[B]):
     """A body, the model and the task it is for, and what has become of it so far.
 
-    `inputs` and `config` begin with the keys of the manifest that stood in the body.
+    `inputs` and `config` begin with the keys of the manifest that stood in the body; `fields` are
+    the names there of those that have another.
     """
 
     body: B
@@ -36,6 +37,7 @@ class Asked(Generic[B]):
     task: str
     inputs: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
+    fields: dict[str, str] = field(default_factory=dict)
 
     @property
     def spec(self) -> TaskSpec:
@@ -52,6 +54,7 @@ class Asked(Generic[B]):
         """
         if value is None:
             return
+        self.fields[key] = name
         if key in self.spec.inputs:
             self.inputs[key] = value
         elif key in self.spec.config:
@@ -85,7 +88,8 @@ def asked(desk: Desk, kind: type[B], payload: Mapping[str, Any], tasks: Sequence
     task = next((task for task in tasks if task in manifest.tasks), None)
     if task is None:
         unsupported = GenerateRequest(task=tasks[0], model=manifest.id)  # type: ignore[arg-type]
-        catalog.resolve(unsupported)  # raises UnsupportedTask, with the models that do it
+        with outward.as_written({}):
+            catalog.resolve(unsupported)  # raises UnsupportedTask, with the models that do it
     assert task is not None
     spec, fields = manifest.tasks[task], kind.model_fields
     own = {key: value for key, value in payload.items() if key not in fields}
@@ -113,12 +117,13 @@ async def result_of(
     """
     desk: Desk = request.app.state.desk
     body = GenerateBody(model=one.manifest.id, task=one.task, inputs=one.inputs, config=one.config)
-    try:
-        admitted = await run_in_threadpool(desk.request, body, request.state.request_id)
-    except JumarError:
-        await run_in_threadpool(desk.inbox.discard, one.inputs)
-        raise
-    result = await runs.result_of(request, admitted, listener)
+    with outward.as_written(one.fields):
+        try:
+            admitted = await run_in_threadpool(desk.request, body, request.state.request_id)
+        except JumarError:
+            await run_in_threadpool(desk.inbox.discard, one.inputs)
+            raise
+        result = await runs.result_of(request, admitted, listener)
     if error := runs.error_of(result):
         raise error
     return result

@@ -138,14 +138,17 @@ async def _asked(request: Request, payload: dict[str, Any], inputs: dict[str, An
     desk: Desk = request.app.state.desk
     one = asked(desk, FilmBody, payload, tasks_of({**payload, **inputs}))
     one.inputs.update(inputs)
+    one.fields["image"] = "input_reference"
     one.carry("prompt", "prompt", one.body.prompt)
     one.carry_size(one.body.size)
     _carry_seconds(one)
     body = GenerateBody(model=one.manifest.id, task=one.task, inputs=one.inputs, config=one.config)
-    admitted = await run_in_threadpool(desk.request, body, request.state.request_id)
-    request.state.told = {"model": admitted.model, "task": admitted.task}
     name = request.state.request_id
-    return _answer(desk, await run_in_threadpool(desk.jobs.submit, admitted, trace_id=name))
+    with outward.as_written(one.fields):
+        admitted = await run_in_threadpool(desk.request, body, name)
+        request.state.told = {"model": admitted.model, "task": admitted.task}
+        job = await run_in_threadpool(desk.jobs.submit, admitted, trace_id=name)
+    return _answer(desk, job)
 
 
 def _carry_seconds(one: Asked[FilmBody]) -> None:

@@ -27,6 +27,7 @@ async def transcriptions(request: Request) -> Response:
         one = asked(request.app.state.desk, TranscriptionBody, fields, ("audio2text",))
         needed(inputs, "audio", "file")
         one.inputs.update(inputs)
+        one.fields["audio"] = "file"
         _carry(one)
         result = await result_of(request, one)
     form, (text,) = one.body.response_format, result.outputs
