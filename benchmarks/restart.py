@@ -25,16 +25,16 @@ from typing import Any
 from benchmarks import noop
 from jumar import catalog
 from jumar.catalog.index import catalog as index
-from jumar.cli.serve import preloaded
 from jumar.contracts.requests import text2audio
 from jumar.contracts.results import Parity
 from jumar.engine import load
 from jumar.engine.answering import Encoding
+from jumar.engine.preloading import preloaded
 from jumar.engine.served import Served
 from jumar.engine.service import Model
 from jumar.engine.visit import Visit
 from jumar.isolate import Zygote
-from jumar.server.proving import proven
+from jumar.server.proving import Prover
 
 TIMES = 7
 ENCODER = "all-minilm-l6-v2"
@@ -69,10 +69,11 @@ def main() -> None:
 
 def _ours(model: str, task: str, ask: Callable[[Served], Any]) -> None:
     goldens: list[float] = []
+    prover = Prover()
 
     def timed(one: Model) -> Parity:
         begun = time.perf_counter()
-        found = proven(one)
+        found = prover(one)
         goldens.append(time.perf_counter() - begun)
         return found
 

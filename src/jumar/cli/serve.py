@@ -22,21 +22,6 @@ if TYPE_CHECKING:
     from jumar.server.settings import Keys
 
 _NEEDS = ("aiohttp", "starlette", "uvicorn", "python_multipart", "websockets", "prometheus_client")
-_OURS = "jumar.engine.worker"
-_LAZY = {
-    "transformers": (
-        "transformers.modeling_utils",
-        "transformers.generation.utils",
-        "transformers.models.auto.modeling_auto",
-        "transformers.tokenization_utils_base",
-    )
-}
-"""What a library imports at its first model only, and which takes most of the time."""
-
-_THREADED = ("onnxruntime", "hibari")
-"""What starts a thread when it is imported (hibari imports onnxruntime): a process that has it
-cannot be forked, and all workers would be started anew. Those that need it import it themselves.
-"""
 
 _COUNT = click.IntRange(min=1)
 _SECONDS = click.FloatRange(min=0, min_open=True)
@@ -249,11 +234,12 @@ def command(
 
     from jumar.engine.house import House
     from jumar.engine.jobs import open_store
+    from jumar.engine.preloading import preloaded
     from jumar.isolate import Zygote
     from jumar.server.desk import Desk, data_folder
     from jumar.server.forwarding.upstreams import read_upstreams
     from jumar.server.plans import read_plans
-    from jumar.server.proving import proven
+    from jumar.server.proving import Prover
     from jumar.server.running import log_to_stderr, serve
 
     log_to_stderr(log_level)
@@ -272,7 +258,7 @@ def command(
     with Zygote(preloaded(served.names)) as zygote:
         _honoured([device, *(plan.device or device for plan in served.plans.values())], zygote)
         house = House(
-            device, limits, service, only=served.names or None, plans=served.plans, prove=proven,
+            device, limits, service, only=served.names or None, plans=served.plans, prove=Prover(),
             investigate=investigator("off" if service.in_process else heal), zygote=zygote,
         )  # fmt: skip
         desk = Desk(house, open_store(job_store, data / "jobs.sqlite"), settings)
@@ -343,21 +329,6 @@ def _said(option: str) -> bool:
     context = click.get_current_context()
     source = context.get_parameter_source(option)
     return source is not click.core.ParameterSource.DEFAULT and context.params[option] == "on"
-
-
-def preloaded(names: list[str]) -> list[str]:
-    """The modules of the named models, which workers then have when they are forked."""
-    from jumar import catalog
-    from jumar.runtime.families import family_of
-
-    needed = [
-        module
-        for name in names
-        for module in family_of(catalog.get(name)).requires
-        if module not in _THREADED
-    ]
-    here = [module for module in dict.fromkeys(needed) if find_spec(module) is not None]
-    return [_OURS, *here, *(lazy for module in here for lazy in _LAZY.get(module, ()))]
 
 
 def _told(address: str) -> None:

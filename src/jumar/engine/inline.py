@@ -7,7 +7,7 @@ interpreter's lock keeps all callers waiting. Reports and cards say `inline`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,11 @@ class InlineModel:
     def fingerprint(self) -> dict[str, str]:
         """What its answers depend on: device class, chip, driver, library versions."""
         return self._here().fingerprint
+
+    @property
+    def identity(self) -> Hashable:
+        """All that its answers depend on: another worker of the same gives the same answers."""
+        return self._here().identity
 
     def load(self, *, cancel: threading.Event | None = None) -> InlineModel:
         """Load it. Raises JumarError, whatever went wrong."""

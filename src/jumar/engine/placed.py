@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -64,6 +64,11 @@ class PlacedModel:
     def fingerprint(self) -> dict[str, str]:
         """What its answers depend on: device class, chip, driver, library versions."""
         return self._seat.fingerprint
+
+    @property
+    def identity(self) -> Hashable:
+        """All that its answers depend on: another worker of the same gives the same answers."""
+        return (self._terms.loaded.cache_key(), self._seat.identity)
 
     def generate(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from jumar.catalog.resolution import ResolvedRequest
@@ -24,6 +25,15 @@ class Seat:
     operators: Operators = field(default_factory=Operators)
     worker: str | None = None
     dtype: str = "fp32"
+
+    @property
+    def identity(self) -> Hashable:
+        """All that answers depend on here, beside what was loaded: two seats that are equal in it
+        give equal answers.
+        """
+        label = None if self.placement is None else self.placement.device.label
+        told = tuple(sorted(self.fingerprint.items()))
+        return (label, self.dtype, told, self.operators.model_dump_json())
 
     def placed(self) -> Placement:
         """The device that has been chosen."""

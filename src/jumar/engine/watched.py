@@ -11,7 +11,7 @@ child. It never touches a device itself.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -121,6 +121,11 @@ class WatchedModel:
     def fingerprint(self) -> dict[str, str]:
         """What its answers depend on: device class, chip, driver, library versions."""
         return self._seat.fingerprint
+
+    @property
+    def identity(self) -> Hashable:
+        """All that its answers depend on: another worker of the same gives the same answers."""
+        return (self._terms.loaded.cache_key(), self._seat.identity)
 
     @property
     def alive(self) -> bool:

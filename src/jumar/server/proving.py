@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Hashable
 
 from jumar.contracts.errors import ParityFailed
 from jumar.contracts.results import Parity
@@ -12,8 +13,28 @@ from jumar.engine.service import Model
 log = logging.getLogger(__name__)
 
 
-def proven(model: Model) -> Parity:
+class Prover:
+    """Holds each worker to the golden answers of its model before it answers anybody.
+
+    The first is asked each request twice, since answers have to repeat. Whether they do is a matter
+    of device, versions and operators, not of one process: a later worker that has the same of them
+    all, as one that replaces a lost one, is asked once. Its answers are held against the references
+    all the same.
+    """
+
+    def __init__(self) -> None:
+        self._repeat: set[Hashable] = set()
+
+    def __call__(self, model: Model) -> Parity:
+        """As `proven`."""
+        parity = proven(model, twice=model.identity not in self._repeat)
+        self._repeat.add(model.identity)
+        return parity
+
+
+def proven(model: Model, *, twice: bool = True) -> Parity:
     """What its recorded golden set says of a loaded model: `unverified` where there is none.
+    `twice`: whether its answers have to repeat.
 
     Raises:
         ParityFailed: an answer is wrong, or there is none; the first is named.
@@ -36,7 +57,7 @@ def proven(model: Model) -> Parity:
 
     made_on = model.fingerprint
     key = Key(model.placement.device_class, model.dtype, made_on.get("chip", ""))
-    outcome = verify(golden, key, ask, made_on=made_on)
+    outcome = verify(golden, key, ask, made_on=made_on, twice=twice)
     if outcome.findings:
         raise ParityFailed(
             f"{len(outcome.findings)} findings in the golden answers on {key};"
