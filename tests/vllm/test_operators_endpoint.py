@@ -68,6 +68,13 @@ def test_an_engine_that_has_ended_is_told():
     assert answer.json()["error"]["code"] == "not_ready"
 
 
+def test_what_a_worker_could_not_say_is_told_with_its_words():
+    why = "Call to collective_rpc method failed: /e/1.json is not a record of evidence"
+    answer = client(Exception(why))[0].get("/jumar/operators")
+    assert answer.status_code == 500
+    assert answer.json()["error"]["message"] == why
+
+
 def test_workers_that_do_not_answer_are_told(monkeypatch):
     monkeypatch.setattr(endpoint, "PATIENCE_S", 0.05)
     answer = client(None)[0].get("/jumar/operators")

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from jumar.contracts.errors import JumarError, NotReady
+from jumar.contracts.errors import JumarError, NotReady, RunFailed
 
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Any, Any], Awaitable[None]]
@@ -45,6 +45,12 @@ class Endpoint:
 
 
 async def _answer(client: Any) -> dict[str, Any]:
+    """What every worker says.
+
+    Raises:
+        NotReady: nobody answers.
+        RunFailed: a worker could not say it: it reads the evidence anew, which may be damaged.
+    """
     from vllm.v1.engine.exceptions import EngineDeadError
 
     from vllm import __version__
@@ -55,4 +61,6 @@ async def _answer(client: Any) -> dict[str, Any]:
         raise NotReady(f"The workers did not answer within {PATIENCE_S:.0f} s.") from error
     except EngineDeadError as error:
         raise NotReady("The engine has ended.") from error
+    except Exception as error:  # vLLM raises the bare class, with a worker's words
+        raise RunFailed(str(error)) from error
     return {"vllm": __version__, "processes": said}
