@@ -10,6 +10,7 @@ Plain dataclasses: reading a manifest costs no pydantic. `build` checks them wit
 from __future__ import annotations
 
 from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
 ParamType = Literal[
@@ -102,6 +103,11 @@ class TaskSpec(Row):
     inputs: dict[str, Param]
     config: dict[str, Param]
     options: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def load_keys(self) -> tuple[str, ...]:
+        """The config keys that decide what is loaded."""
+        return tuple(key for key, param in self.config.items() if param.load)
 
 
 @dataclass(frozen=True)

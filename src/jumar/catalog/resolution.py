@@ -65,7 +65,7 @@ class ResolvedRequest:
     @property
     def load_config(self) -> dict[str, Any]:
         """The part of `config` that decides what is loaded."""
-        return {key: value for key, value in self.config.items() if self.spec.config[key].load}
+        return {key: self.config[key] for key in self.spec.load_keys if key in self.config}
 
     @property
     def operator_keys(self) -> list[str]:
@@ -242,7 +242,7 @@ def _from_environment(
 ) -> dict[str, tuple[Any, str]]:
     """Values and variable names of those keys whose variable is set; a bad one goes to `wrong`."""
     found = {}
-    for key in sorted(keys):
+    for key in sorted(key for key in keys if known[key].env):
         for variable in (name for name in known[key].variables if os.environ.get(name)):
             try:
                 found[key] = accepted(known[key], os.environ[variable], f"config.{key}"), variable

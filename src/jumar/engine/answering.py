@@ -10,6 +10,7 @@ from typing import Any
 from jumar.contracts.errors import JumarError
 from jumar.contracts.results import Parity, StageEventRecord
 from jumar.engine.queue import Work
+from jumar.engine.record import Owed
 from jumar.engine.results import Encoding, Vectors
 from jumar.engine.service import Model
 from jumar.engine.visit import Visit
@@ -20,13 +21,16 @@ whether an operator was found guilty meanwhile, which makes it worth another one
 """
 
 
-def answer(model: Model, batch: list[Work], parity: Parity, once_more: OnceMore) -> None:
+def answer(
+    model: Model, batch: list[Work], parity: Parity, once_more: OnceMore, owed: Owed
+) -> None:
     """Answer a batch; each work's future has its answer, its error, or the work waits again.
 
-    `Work.what` is a pair: a `Visit` or an `Encoding`, and its future.
+    `Work.what` is a pair: a `Visit` or an `Encoding`, and its future. A caller has his answer
+    before the report of it is on disk, which is for the operator: that is `owed`.
     """
     if isinstance(batch[0].what[0], Visit):
-        _generate(model, batch[0], parity, once_more)
+        _generate(model, batch[0], parity, once_more, owed)
     else:
         _encode(model, batch, once_more)
 
@@ -43,7 +47,7 @@ def fail(future: Future[Any], error: JumarError) -> None:
         future.set_exception(error)
 
 
-def _generate(model: Model, work: Work, parity: Parity, once_more: OnceMore) -> None:
+def _generate(model: Model, work: Work, parity: Parity, once_more: OnceMore, owed: Owed) -> None:
     visit, future = work.what
     waited = time.monotonic() - work.arrived
     visit.run.known |= {
@@ -51,9 +55,8 @@ def _generate(model: Model, work: Work, parity: Parity, once_more: OnceMore) -> 
         "queue_wait_ms": round(waited * 1e3, 3),
         "enqueued_at_ms": round((time.time() - waited) * 1e3),
     }
-    reports: list[Callable[[], None]] = []
     try:
-        result = model.answer(visit, later=reports.append)
+        result = model.answer(visit, owed=owed)
     except JumarError as error:
         fail(future, error)
         return
@@ -62,8 +65,6 @@ def _generate(model: Model, work: Work, parity: Parity, once_more: OnceMore) -> 
         visit.run.warn(f"It was run again: the worker was lost ({result.metadata.error})")
     else:
         future.set_result(result)
-    for write in reports:  # the caller has his answer; the report on disk is for the operator
-        write()
 
 
 def _stopped(visit: Visit) -> bool:

@@ -17,7 +17,7 @@ from jumar.contracts.errors import JumarError, NotReady
 from jumar.contracts.results import GenerateResult
 from jumar.devices import Placement
 from jumar.engine.placed import PlacedModel
-from jumar.engine.record import Later, typed
+from jumar.engine.record import Owed, typed
 from jumar.engine.seat import seat_for
 from jumar.engine.steps import load_model
 from jumar.engine.visit import Visit
@@ -77,9 +77,11 @@ class InlineModel:
         self._placed = PlacedModel(self._loaded, family, seat, loaded, run)
         return self
 
-    def answer(self, visit: Visit, *, later: Later | None = None) -> GenerateResult:
-        """Answer a request that has been looked at."""
-        return self._here().answer(visit, later=later)
+    def answer(self, visit: Visit, *, owed: Owed | None = None) -> GenerateResult:
+        """Answer a request that has been looked at. What is owed of others is written before."""
+        if owed is not None:
+            owed.settle()
+        return self._here().answer(visit, owed=owed)
 
     def generate(self, **keys: Any) -> GenerateResult:
         """As that of a `PlacedModel`."""

@@ -14,7 +14,7 @@ from jumar.catalog.resolution import ResolvedRequest
 from jumar.contracts.errors import InvalidRequest
 from jumar.contracts.requests import GenerateRequest
 from jumar.contracts.results import GenerateResult
-from jumar.engine.record import Later, Record
+from jumar.engine.record import Owed, Record
 from jumar.engine.seat import Seat
 from jumar.engine.steps import Loaded, answer, encode, let_go
 from jumar.engine.visit import Terms, Visit
@@ -91,9 +91,9 @@ class PlacedModel:
         self._terms.fit(visit.resolved)
         return self.answer(visit)
 
-    def answer(self, visit: Visit, *, later: Later | None = None) -> GenerateResult:
-        """Answer a request that has been looked at; `later` as for a `Record`."""
-        record = Record(visit.run, visit.destination, lambda: self._seat, later)
+    def answer(self, visit: Visit, *, owed: Owed | None = None) -> GenerateResult:
+        """Answer a request that has been looked at; `owed` as for a `Record`."""
+        record = Record(visit.run, visit.destination, lambda: self._seat, owed)
         with record, self._lock:
             answer(self._open(), visit.run, visit.destination, record.made)
         if not record.result.ok:

@@ -197,7 +197,8 @@ class Queue:
     def _late(self) -> list[Work]:
         now = self._clock()
         late = [work for work in self._waiting if _too_late(work, now)]
-        self._waiting = [work for work in self._waiting if work not in late]
+        if late:
+            self._waiting = [work for work in self._waiting if work not in late]
         return late
 
     def _crowd(self) -> int:

@@ -6,7 +6,6 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
 from types import TracebackType
 
 from jumar.contracts.errors import (
@@ -32,11 +31,23 @@ REFUSALS = (InvalidRequest, DeviceUnavailable, DependencyMissing)
 """What a request is refused with before anything is fetched, loaded or written."""
 
 
-Later = Callable[[Callable[[], None]], object]
+class Owed:
+    """Reports of runs that are over, not on disk yet: written while the next answer is computed."""
 
+    def __init__(self) -> None:
+        self._writes: list[Callable[[], None]] = []
 
-def _now(write: Callable[[], None]) -> None:
-    write()
+    def __bool__(self) -> bool:
+        return bool(self._writes)
+
+    def add(self, write: Callable[[], None]) -> None:
+        """Let a report wait."""
+        self._writes.append(write)
+
+    def settle(self) -> None:
+        """Write them."""
+        while self._writes:
+            self._writes.pop(0)()
 
 
 class Record:
@@ -46,7 +57,7 @@ class Record:
     KeyboardInterrupt and SystemExit leave it again, after the report is on disk; and a refusal
     before there was a device, which leaves no report.
 
-    `later` takes what writes the report, for who wants the result before that is on disk.
+    `owed` takes what writes the report, for who wants the result before that is on disk.
     """
 
     def __init__(
@@ -54,14 +65,14 @@ class Record:
         run: Run,
         destination: Destination,
         seat: Callable[[], Seat],
-        later: Later | None = None,
+        owed: Owed | None = None,
     ) -> None:
         self.run = run
         self.made = Made()
-        self._later = later or _now
+        self._owed = owed
         self._seat = seat
         self._destination = destination
-        self._run_id = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+        self._run_id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
         self._begun = time.perf_counter()
 
     @property
@@ -84,7 +95,10 @@ class Record:
         self._result = GenerateResult(
             outputs=[] if report.error else list(self.made.artifacts), metadata=report
         )
-        self._later(lambda: self._write(report))
+        if self._owed is None:
+            self._write(report)
+        else:
+            self._owed.add(lambda: self._write(report))
         return error is None or isinstance(error, Exception)
 
     def _write(self, report: RunReport) -> None:

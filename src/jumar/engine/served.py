@@ -39,12 +39,16 @@ from jumar.engine.answering import answer, begins, fail
 from jumar.engine.healing import Investigate, Suspicion, from_outside
 from jumar.engine.inline import InlineModel
 from jumar.engine.queue import Queue, Work
+from jumar.engine.record import Owed
 from jumar.engine.results import Encoding, Results, Vectors
 from jumar.engine.service import Model, Prove, Service
 from jumar.engine.states import States
 from jumar.engine.visit import Terms, Visit
 from jumar.engine.watched import WatchedModel
 from jumar.isolate import Zygote
+
+SOON_S = 0.01
+"""How long a worker waits for more work before it writes the reports that it owes, in seconds."""
 
 LOOK_S = 1.0
 """Between two looks at an idle worker, in seconds."""
@@ -208,14 +212,19 @@ class Served:
         future: Future[Any] = Future()
         seconds = self._seconds * more.get("size", 1)
         work = Work((what, future), seconds, refuse=lambda error: fail(future, error), **more)
+
+        def over(done: Future[Any]) -> None:
+            self._count(-1)
+            if done.cancelled():
+                self._queue.cancel(work)
+
         self._count(1)
-        future.add_done_callback(lambda done: self._count(-1))
+        future.add_done_callback(over)
         try:
             self._queue.put(work)
         except JumarError:
             future.cancel()
             raise
-        future.add_done_callback(lambda done: done.cancelled() and self._queue.cancel(work))
         return future
 
     def _count(self, more: int) -> None:
@@ -318,20 +327,23 @@ class Served:
 
         An idle one is looked at now and then: its process may be killed from outside.
         """
-        answered = False
+        answered, owed = False, Owed()
         while not self._queue.over:
-            batch = self._queue.take(LOOK_S)
+            batch = self._queue.take(SOON_S if owed else LOOK_S)
             with self._room if batch else nullcontext():
                 if begun := [work for work in batch if begins(work)]:
-                    self._answer(model, begun)
+                    self._answer(model, begun, owed)
+                else:
+                    owed.settle()
             if not model.alive:
                 break
             answered = answered or bool(batch)
+        owed.settle()
         return answered
 
-    def _answer(self, model: Model, batch: list[Work]) -> None:
+    def _answer(self, model: Model, batch: list[Work], owed: Owed) -> None:
         begun = time.monotonic()
-        answer(model, batch, self.parity, self._once_more)
+        answer(model, batch, self.parity, self._once_more, owed)
         spent = (time.monotonic() - begun) / sum(work.size for work in batch)
         old = self._seconds or spent
         self._seconds = old + _SMOOTHING * (spent - old)

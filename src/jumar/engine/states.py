@@ -32,12 +32,14 @@ class States:
 
     def __init__(self, workers: int) -> None:
         self._each = [State()] * workers
+        self._together = together(self._each)
         self._changed = threading.Condition()
 
     def tell(self, worker: int, name: Name, reason: str = "") -> None:
         """A worker is in another state."""
         with self._changed:
             self._each[worker] = State(name, reason)
+            self._together = together(self._each)
             self._changed.notify_all()
 
     def each(self) -> list[State]:
@@ -47,15 +49,13 @@ class States:
 
     def state(self) -> State:
         """All of them in one: `degraded` where some workers answer and others do not."""
-        return together(self.each())
+        return self._together
 
     def wait(self, timeout: float | None = None) -> State:
         """Wait until it answers, or never will."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: together(self._each).answers or _over(self._each), timeout
-            )
-            return together(self._each)
+            self._changed.wait_for(lambda: self._together.answers or _over(self._each), timeout)
+            return self._together
 
 
 def together(states: Iterable[State]) -> State:

@@ -23,6 +23,8 @@ _TASKS = {
     "embeddings": ".npy",
     "classification": ".json",
     "reranking": ".json",
+    "entailment": ".json",
+    "decisions": ".json",
 }
 
 
@@ -35,7 +37,7 @@ def suffix_of(resolved: ResolvedRequest) -> str:
 def fit_to_name(request: GenerateRequest, out: str | Path | None) -> GenerateRequest:
     """Let `--out song.mp3` mean `response_format: mp3`, where the caller named no format."""
     task = catalog.get(request.model).tasks.get(request.task)
-    suffix = Path(out).suffix if out is not None else ""
+    suffix = "" if out is None else (out if isinstance(out, Path) else Path(out)).suffix
     if not suffix or task is None or "response_format" in request.config:
         return request
     formats = task.config.get("response_format")

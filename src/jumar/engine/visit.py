@@ -49,6 +49,7 @@ class Terms:
 
     def __init__(self, loaded: ResolvedRequest) -> None:
         self.loaded = loaded
+        self._load_config = loaded.load_config
 
     @property
     def manifest(self) -> Manifest:
@@ -80,10 +81,10 @@ class Terms:
                 f"This is {self.manifest.id}; the request is for {resolved.manifest.id}."
             )
         for key, value in resolved.load_config.items():
-            if value != self.loaded.load_config.get(key):
+            if value != self._load_config.get(key):
                 raise InvalidValue(
                     f"{key}={value!r} needs another load: this model was loaded with"
-                    f" {self.loaded.load_config.get(key)!r}.",
+                    f" {self._load_config.get(key)!r}.",
                     hint=f"jumar.load({self.manifest.id!r}, {key}={value!r})",
                     param=f"config.{key}",
                 )

@@ -26,7 +26,7 @@ from jumar.contracts.results import GenerateResult
 from jumar.devices import Placement
 from jumar.engine.endings import error_of
 from jumar.engine.healing import Failed, Investigate, found_guilty, may_be_an_operators
-from jumar.engine.record import Later, Record
+from jumar.engine.record import Owed, Record
 from jumar.engine.seat import Seat
 from jumar.engine.visit import Terms, Visit
 from jumar.engine.worker import SEATING, Order, Part, heard, worker
@@ -168,16 +168,18 @@ class WatchedModel:
         self._terms.fit(visit.resolved)
         return self.answer(visit)
 
-    def answer(self, visit: Visit, *, later: Later | None = None) -> GenerateResult:
-        """Answer a request that has been looked at; `later` as for a `Record`."""
+    def answer(self, visit: Visit, *, owed: Owed | None = None) -> GenerateResult:
+        """Answer a request that has been looked at; `owed` as for a `Record`, and what others left
+        there is written while the child is at work.
+        """
         run, destination = visit.run, visit.destination
 
         def generated() -> None:
-            part = self._asked(self._loaded(run), "generate", run, destination)
+            part = self._asked(self._loaded(run), "generate", run, destination, owed)
             record.made = part.made
             self._checked(part)
 
-        with Record(run, destination, lambda: self._seat, later) as record, self._lock:
+        with Record(run, destination, lambda: self._seat, owed) as record, self._lock:
             self._healed(run, generated)
         return record.result
 
@@ -275,7 +277,12 @@ class WatchedModel:
         return child
 
     def _asked(
-        self, child: Child, what: str, run: Run, destination: Destination | None = None
+        self,
+        child: Child,
+        what: str,
+        run: Run,
+        destination: Destination | None = None,
+        owed: Owed | None = None,
     ) -> Part:
         """What the child makes of an order. A child that is lost leaves an error and no litter."""
         run.check()  # a caller who has stopped already is not answered, however fast it would be
@@ -290,6 +297,7 @@ class WatchedModel:
             deadline=None if order.left is None else max(order.left, 0) + patience + TICK_S,
             heartbeat=self._loading_s if what in SEATING else self._answering_s,
             on_told=lambda told: heard(told, run),
+            meanwhile=(owed or Owed()).settle,
             stop=run.cancel,
             patience=patience,
         )

@@ -64,6 +64,7 @@ class Child(Watched):
         heartbeat: float | None = None,
         on_progress: OnProgress | None = None,
         on_told: OnTold | None = None,
+        meanwhile: Callable[[], object] = lambda: None,
         stop: threading.Event | None = None,
         patience: float = 0.0,
     ) -> Outcome:
@@ -75,6 +76,8 @@ class Child(Watched):
             heartbeat: Longest time in seconds without a `progress` or `tell` of the worker.
             on_progress: Called in this thread with (done, total). What it raises ends the child.
             on_told: The same, with whatever the worker gave to `tell`.
+            meanwhile: Called in this thread once the worker has begun: what this side can do until
+                there is an answer. What it raises ends the child.
             stop: Once it is set, the worker is asked to stop, as by `cancel`; one that has not
                 after `patience` seconds is ended.
 
@@ -87,11 +90,12 @@ class Child(Watched):
         parts = _sendable(payload)
         ears = _ears(on_progress, on_told)
         with self._turn:
-            made = self._ready(Watch(deadline, heartbeat), ears)
-            if not isinstance(made, Returned):
-                return made
+            if self._order is not None:
+                self._ready(Watch(deadline, heartbeat), ears)
+            if self._over is not None:
+                return self._over
             halt = None if stop is None else _Halt(stop, patience)
-            return self._exchange(parts, Watch(deadline, heartbeat), ears, halt)
+            return self._exchange(parts, Watch(deadline, heartbeat), ears, halt, meanwhile)
 
     def cancel(self) -> None:
         """Ask, from another thread, that the running call stop at its next `progress` or `tell`.
@@ -131,12 +135,18 @@ class Child(Watched):
         return self._over or Returned(None)
 
     def _exchange(
-        self, parts: list[Buffer], watch: Watch, ears: _Ears, halt: _Halt | None = None
+        self,
+        parts: list[Buffer],
+        watch: Watch,
+        ears: _Ears,
+        halt: _Halt | None = None,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> Outcome:
         self._number += 1
         try:
             with self._sending:
                 self._channel.send_parts(Kind.CALL, parts, number=self._number, until=watch.until)
+            meanwhile()
             while True:
                 if halt is not None and not self._comes(watch, halt):
                     self.close()
@@ -164,7 +174,7 @@ class Child(Watched):
 
     def _comes(self, watch: Watch, halt: _Halt) -> bool:
         """Wait for the next frame; False where the caller's patience has come to its end."""
-        while True:
+        while not self._channel.ahead:
             if halt.wanted():
                 self.cancel()
             if halt.overdue():
@@ -172,6 +182,7 @@ class Child(Watched):
             if self._channel.ready(_sooner(watch.until, time.monotonic() + TICK_S)):
                 return True
             watch.check()
+        return True
 
 
 class _Halt:

@@ -14,10 +14,9 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 _HEAD = Struct("!BIIQ")
 _SIZE = Struct("!Q")
@@ -50,8 +49,7 @@ class Lost(Exception):
     """Never leaves this package. The other side is gone, or wrote something that is no frame."""
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """One message as it came, not unpickled: a broken value must not lose the frame after it."""
 
     kind: Kind
@@ -83,8 +81,10 @@ class Channel:
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self._sock = sock
-        self._ahead = bytearray()
+        self._ahead, self._at = bytearray(), 0  # what came, and how much of it has been taken
         self._held = b""
+        self._incoming = select.poll()
+        self._incoming.register(sock, select.POLLIN)
 
     def fileno(self) -> int:
         """For select; -1 once closed."""
@@ -96,9 +96,14 @@ class Channel:
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
+    @property
+    def ahead(self) -> bool:
+        """Whether more has been read than was taken: a frame, or the beginning of one."""
+        return self._at < len(self._ahead)
+
     def ready(self, until: float | None = None) -> bool:
         """Whether a frame, or the end, has come before `until`."""
-        return bool(self._ahead) or self._came(select.POLLIN, until)
+        return self.ahead or self._came(until)
 
     def ended(self) -> bool:
         """Whether the other end is closed, read or not what came before; waits for nothing."""
@@ -126,7 +131,7 @@ class Channel:
         """Send what `dumped` made, and before it what was held."""
         body, *beside = parts
         head = _HEAD.pack(kind, number, len(beside), len(body))
-        chunks: list[Buffer] = [self._held + head, body]
+        chunks: list[Buffer] = [self._held, head, body]
         self._held = b""
         for buffer in beside:
             chunks += (_SIZE.pack(len(buffer)), buffer)
@@ -146,53 +151,62 @@ class Channel:
         for _ in range(count):
             (size,) = _SIZE.unpack(self._exactly(_SIZE.size, until))
             parts.append(self._exactly(size, until))
-        return Frame(Kind(kind), number, parts)
+        return Frame(_KINDS[kind], number, parts)
 
     def _exactly(self, size: int, until: float | None) -> bytearray:
         """Read `size` bytes; small ones come with as much of what follows as is there."""
-        while len(self._ahead) < size < _SMALL:
-            self._await(select.POLLIN, until)
-            self._ahead += self._heard(self._sock.recv, _SMALL)
-        taken, self._ahead = self._ahead[:size], self._ahead[size:]
+        while len(self._ahead) - self._at < size < _SMALL:
+            came = self._heard(self._sock.recv, until, _SMALL)
+            self._ahead, self._at = self._ahead[self._at :] + came, 0
+        taken = self._ahead[self._at : self._at + size]
+        self._at += len(taken)
         if (missing := size - len(taken)) > 0:
             taken.extend(bytes(missing))
             view = memoryview(taken)
             while missing:
-                self._await(select.POLLIN, until)
-                missing -= self._heard(self._sock.recv_into, view[size - missing :])
+                missing -= self._heard(self._sock.recv_into, until, view[size - missing :])
         return taken
 
     def _sent(self, view: memoryview, until: float | None) -> int:
         try:
             return self._sock.send(view)
         except BlockingIOError:
-            self._await(select.POLLOUT, until)
+            self._await_room(until)
             return 0
         except OSError as error:
             raise Lost(f"It closed its channel ({error.strerror}).") from error
 
-    @staticmethod
-    def _heard(receive: Callable[..., Any], *where: Any) -> Any:
+    def _await_room(self, until: float | None) -> None:
+        outgoing = select.poll()
         try:
-            got = receive(*where)
-        except OSError as error:
-            raise Lost(f"It closed its channel ({error.strerror}).") from error
-        if not got:
-            raise Lost("It closed its channel.")
-        return got
-
-    def _await(self, event: int, until: float | None) -> None:
-        if not self._came(event, until):
-            raise TimeoutError
-
-    def _came(self, event: int, until: float | None) -> bool:
-        poll = select.poll()
-        try:
-            poll.register(self._sock, event)
+            outgoing.register(self._sock, select.POLLOUT)
         except ValueError as error:  # closed on our side, by another thread
             raise Lost("Its channel was closed.") from error
-        left = None if until is None else max(0.0, until - time.monotonic()) * 1000
-        return bool(poll.poll(left))
+        if not outgoing.poll(_left_ms(until)):
+            raise TimeoutError
+
+    def _heard(self, receive: Callable[..., Any], until: float | None, where: Any) -> Any:
+        while True:
+            try:
+                got = receive(where)
+            except BlockingIOError:
+                if not self._came(until):
+                    raise TimeoutError from None
+                continue
+            except OSError as error:
+                raise Lost(f"It closed its channel ({error.strerror}).") from error
+            if not got:
+                raise Lost("It closed its channel.")
+            return got
+
+    def _came(self, until: float | None) -> bool:
+        if self._sock.fileno() < 0:  # its number may be another file's by now
+            raise Lost("Its channel was closed.")
+        return bool(self._incoming.poll(_left_ms(until)))
 
 
-_KINDS = frozenset(Kind)
+def _left_ms(until: float | None) -> float | None:
+    return None if until is None else max(0.0, until - time.monotonic()) * 1000
+
+
+_KINDS: dict[int, Kind] = {int(kind): kind for kind in Kind}

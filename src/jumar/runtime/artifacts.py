@@ -31,7 +31,7 @@ class Destination:
     """
 
     def __init__(self, path: str | Path, *, suffix: str, overwrite: bool = False) -> None:
-        path = Path(path).expanduser()
+        path = (path if isinstance(path, Path) else Path(path)).expanduser()
         if not _is_text(path):
             raise InvalidValue(
                 f"{str(path)!r} is no UTF-8, and a report names its files.",
@@ -53,10 +53,11 @@ class Destination:
             raise OutputFailed(
                 f"{self.file} exists.", hint="Name another file, or say --overwrite.", param="out"
             )
-        with _told(self.folder):
-            if not self.folder.is_dir():
+        if not _can_write(self.folder):
+            with _told(self.folder):
                 self.folder.mkdir(parents=True, exist_ok=True)
-            _try_to_write(self.folder)
+                with tempfile.TemporaryFile(dir=self.folder):
+                    pass
 
     def store(self, drafts: list[Draft], stem: str) -> Iterator[Artifact]:
         """Write the drafts one by one: `<stem>-<sha256, 16 digits><suffix>`, or the named file."""
@@ -64,16 +65,19 @@ class Destination:
             yield self._store_one(draft, number, stem)
 
     def write_text(self, name: str, text: str) -> Path:
-        """Write a file whose name nobody else has (a report, named by its run id)."""
-        target, temporary = self.folder / name, self._part()
+        """Write a file whose name nobody else has (a report, named by its run id).
+
+        Each run does: names as text, since objects of them take longer than the file system.
+        """
+        target, temporary = f"{self.folder}/{name}", self._part()
         try:
             with _told(self.folder):
-                temporary.write_bytes(text.encode())
-                temporary.replace(target)
+                _write(temporary, text.encode())
+                os.replace(temporary, target)  # noqa: PTH105
         except OutputFailed:
-            temporary.unlink(missing_ok=True)
+            Path(temporary).unlink(missing_ok=True)
             raise
-        return target
+        return Path(target)
 
     def sweep(self) -> None:
         """Take away what a worker was writing when it was ended."""
@@ -114,7 +118,7 @@ class Destination:
     @contextmanager
     def _fresh(self, write: Callable[[BinaryIO], object]) -> Iterator[tuple[Path, str, int]]:
         """A complete file beside its target: path, sha256, bytes; gone if not moved away."""
-        temporary = self._part()
+        temporary = Path(self._part())
         try:
             with _told(self.folder):
                 with temporary.open("x+b") as file:
@@ -126,8 +130,8 @@ class Destination:
         finally:
             temporary.unlink(missing_ok=True)
 
-    def _part(self) -> Path:
-        return self.folder / f".jumar-{self._token}-{uuid4().hex}.part"
+    def _part(self) -> str:
+        return f"{self.folder}/.jumar-{self._token}-{uuid4().hex}.part"
 
 
 def _is_text(path: Path) -> bool:
@@ -139,13 +143,25 @@ def _is_text(path: Path) -> bool:
         return False
 
 
-def _try_to_write(folder: Path) -> None:
-    """Make a file that has no name, and let go of it."""
+def _write(new: str, data: bytes) -> None:
+    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(file, left) :]
+    finally:
+        os.close(file)
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether a file that has no name could be made there. False also where the folder is not there
+    yet, or this system or file system has no such files.
+    """
     try:
         os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o600))
-    except (AttributeError, OSError):  # this system, or this file system, has no such files
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+    except (AttributeError, OSError):
+        return False
+    return True
 
 
 def _is_there(target: Path, digest: str) -> bool:
