@@ -99,3 +99,16 @@ def test_a_frame_that_nobody_reads_meets_the_limit(ends: tuple[Channel, socket.s
     channel, _ = ends
     with pytest.raises(TimeoutError):
         channel.send(Kind.CALL, bytes(10 << 20), until=time.monotonic() + 0.05)
+
+
+def test_one_thread_asks_what_is_ready_while_another_waits_for_it(
+    ends: tuple[Channel, socket.socket],
+) -> None:
+    ours, theirs = ends
+    with ThreadPoolExecutor(1) as other:
+        waits = other.submit(ours.ready, time.monotonic() + 30)
+        until = time.monotonic() + 0.3  # the other one is in the middle of it by then
+        while time.monotonic() < until:
+            assert not ours.ready(time.monotonic() + 0.05)
+        Channel(theirs).send(Kind.READY)
+        assert waits.result(30)

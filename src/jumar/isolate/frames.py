@@ -71,7 +71,7 @@ def dumped(value: Any) -> list[Buffer]:
 class Channel:
     """One end of a connected stream socket; `until` is a time of `time.monotonic`, None for ever.
 
-    One thread may send while another receives.
+    One thread may send while another receives; any may ask whether something is ready.
 
     Raises:
         Lost: The other end is closed.
@@ -202,7 +202,12 @@ class Channel:
     def _came(self, until: float | None) -> bool:
         if self._sock.fileno() < 0:  # its number may be another file's by now
             raise Lost("Its channel was closed.")
-        return bool(self._incoming.poll(_left_ms(until)))
+        try:
+            return bool(self._incoming.poll(_left_ms(until)))
+        except RuntimeError:  # another thread waits, and a poll object serves one at a time
+            incoming = select.poll()
+            incoming.register(self._sock, select.POLLIN)
+            return bool(incoming.poll(_left_ms(until)))
 
 
 def _left_ms(until: float | None) -> float | None:
