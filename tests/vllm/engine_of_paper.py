@@ -2,12 +2,15 @@
 
     python engine_of_paper.py FOLDER --host H --port P
 
-`FOLDER/faults` lists one word for each start, in order: none, dies, hangs, streams, refuses.
+`FOLDER/faults` lists one word for each start, in order: none, dies, hangs, streams, halves
+(an answer that breaks off), errs (500 in good health), sickens (500, and it ends), refuses
+(its golden answers do not match), declines (they are of something else).
 """
 
 import os
 import struct
 import sys
+import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,7 +26,11 @@ state = Path(os.environ["JUMAR_VLLM_STATE"])
 if fault == "refuses":
     (state / "golden-failed.txt").write_text("alone, short: tokens.0: '1 2', not '1 3'")
     sys.exit(1)
+if fault == "declines":
+    (state / "golden-refused.txt").write_text("The golden answers are of embeddings.")
+    sys.exit(1)
 count = 0
+sick = False
 
 
 def beat() -> None:
@@ -39,7 +46,7 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        self.answer(200, b"ok")
+        self.answer(503 if sick else 200, b"ok")
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
@@ -48,11 +55,26 @@ class Handler(BaseHTTPRequestHandler):
             os.abort()
         if fault == "hangs":
             time.sleep(600)
+        if fault in ("errs", "sickens"):
+            global sick
+            sick = fault == "sickens"
+            self.answer(500, b'{"error": {"message": "It cannot be."}}')
+            if sick:
+                threading.Timer(1.0, os.abort).start()
+            return
+        if fault == "halves":
+            self.send_response(200)
+            self.send_header("content-length", "100")
+            self.end_headers()
+            self.wfile.write(b'{"start": ')
+            self.wfile.flush()
+            os.abort()
         if fault == "streams":
             self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
             self.send_header("transfer-encoding", "chunked")
             self.end_headers()
-            self.wfile.write(b"9\r\ndata: 1\n\n\r\n")
+            self.wfile.write(b'19\r\ndata: 1\n\ndata: {"choices"\r\n')
             self.wfile.flush()
             os.abort()
         for _ in range(3):

@@ -17,6 +17,7 @@ gemma2       soft caps, a sliding window in every other layer
 bloom        ALiBi instead of rotary positions
 qwen2_vl     pictures: a vision tower of two layers, rotary positions in three axes
 bert         no causal mask, no cache: vectors of whole texts
+bert_classes the same, with three classes
 """
 
 from __future__ import annotations
@@ -233,9 +234,21 @@ _VISION = ("image_pad", "video_pad", "vision_start", "vision_end")
 
 
 def _bert(words: PreTrainedTokenizerFast) -> Any:
-    from transformers import BertConfig, BertModel
+    from transformers import BertModel
 
-    config = BertConfig(
+    return BertModel(_bert_config(words))
+
+
+def _bert_classes(words: PreTrainedTokenizerFast) -> Any:
+    from transformers import BertForSequenceClassification
+
+    return BertForSequenceClassification(_bert_config(words))
+
+
+def _bert_config(words: PreTrainedTokenizerFast) -> Any:
+    from transformers import BertConfig
+
+    return BertConfig(
         vocab_size=VOCABULARY,
         hidden_size=64,
         num_hidden_layers=2,
@@ -244,8 +257,8 @@ def _bert(words: PreTrainedTokenizerFast) -> Any:
         max_position_embeddings=512,
         initializer_range=0.1,
         pad_token_id=words.pad_token_id,
+        num_labels=3,
     )
-    return BertModel(config)
 
 
 MODELS: dict[str, Callable[[PreTrainedTokenizerFast], Any]] = {
@@ -259,6 +272,7 @@ MODELS: dict[str, Callable[[PreTrainedTokenizerFast], Any]] = {
     "bloom": _bloom,
     "qwen2_vl": _qwen2_vl,
     "bert": _bert,
+    "bert_classes": _bert_classes,
 }
 
 

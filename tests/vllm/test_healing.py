@@ -181,12 +181,67 @@ def test_half_a_stream_ends_with_an_error_and_is_not_asked_again(tmp_path: Path)
     async def run() -> None:
         async with served(tmp_path, "streams") as (_healing, client, _):
             answer = await client.post("/v1/completions", json={"prompt": "a", "stream": True})
-            events = answer.text.strip().split("\n\n")
-            assert events[0] == "data: 1"
-            assert '"code": "run_failed"' in events[-1]
-            assert "[DONE]" not in answer.text
+            told, failed = answer.text.strip().split("\n\n")  # what was half of an event is none
+            assert told == "data: 1"
+            assert '"code": "run_failed"' in failed
             again = await client.post("/v1/completions", json={"prompt": "b"})
             assert again.json() == {"start": 1, "body": {"prompt": "b"}}
+
+    asked(run)
+
+
+def test_openais_client_raises_its_own_error_where_a_stream_breaks(tmp_path: Path) -> None:
+    openai = pytest.importorskip("openai")
+
+    async def run() -> None:
+        async with served(tmp_path, "streams") as (_healing, client, _):
+            caller = openai.AsyncOpenAI(
+                api_key="none", base_url="http://front/v1", http_client=client, max_retries=0
+            )
+            stream = await caller.completions.create(model="m", prompt="a", stream=True)
+            with pytest.raises(openai.APIError, match="failed while it answered"):
+                async for _ in stream:
+                    pass
+
+    asked(run)
+
+
+def test_half_an_answer_that_is_no_stream_is_asked_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(tmp_path, "halves") as (_healing, client, cases):
+            answer = await client.post("/v1/completions", json={"prompt": "a"})
+            assert answer.json() == {"start": 1, "body": {"prompt": "a"}}
+            assert len(cases) == 1
+
+    asked(run)
+
+
+def test_an_error_of_an_engine_in_good_health_is_passed_on_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jumar.vllm.healing import front
+
+    monkeypatch.setattr(front, "DYING_S", 600.0)
+
+    async def run() -> None:
+        async with served(tmp_path, "errs") as (healing, client, cases):
+            asking = client.post("/v1/completions", json={"prompt": "a"})
+            answer = await asyncio.wait_for(asking, 60)
+            assert (answer.status_code, answer.json()["error"]["message"]) == (
+                500,
+                "It cannot be.",
+            )
+            assert (healing.starts, cases, healing.asked) == (1, [], {})
+
+    asked(run)
+
+
+def test_an_error_of_an_engine_in_bad_health_is_asked_of_the_next(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(tmp_path, "sickens") as (_healing, client, cases):
+            answer = await client.post("/v1/completions", json={"prompt": "a"})
+            assert answer.json() == {"start": 1, "body": {"prompt": "a"}}
+            assert len(cases) == 1
 
     asked(run)
 
@@ -197,6 +252,17 @@ def test_golden_answers_that_fail_are_looked_into_as_wrong_numbers(tmp_path: Pat
             assert (await client.post("/v1/completions", json={})).json()["start"] == 1
             ((_, answers_wrong),) = cases
             assert answers_wrong
+
+    asked(run)
+
+
+def test_golden_answers_of_something_else_end_it_at_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(tmp_path, "declines") as (healing, client, cases):
+            answer = await client.post("/v1/completions", json={})
+            assert answer.status_code == 503
+            assert "are of embeddings" in answer.json()["error"]["message"]
+            assert (healing.state, healing.starts, cases) == ("failed", 1, [])
 
     asked(run)
 

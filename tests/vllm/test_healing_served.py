@@ -137,7 +137,7 @@ def test_a_caller_gets_his_tokens_although_an_operator_fails_under_the_running_s
 def test_wrong_numbers_from_the_start_are_found_before_anybody_is_answered(
     tiny: Callable[[str], Path], tmp_path: Path, operator: str, guilty: str
 ) -> None:
-    from jumar.vllm.healing.goldens import record
+    from jumar.vllm.healing.recording import record
 
     model = tiny("qwen3")
     golden = record(str(model), tmp_path / "golden").parent
@@ -148,10 +148,32 @@ def test_wrong_numbers_from_the_start_are_found_before_anybody_is_answered(
         assert tokens(address, model) == wanted(model)
 
 
+@pytest.mark.parametrize(
+    ("name", "route"), [("bert", "/v1/embeddings"), ("bert_classes", "/classify")]
+)
+def test_a_server_that_pools_is_not_ready_while_an_operator_computes_wrong_numbers(
+    tiny: Callable[[str], Path], tmp_path: Path, name: str, route: str
+) -> None:
+    from jumar.vllm.healing.recording import record
+
+    model = tiny(name)
+    golden = record(str(model), tmp_path / "golden").parent
+    fault = "{op: addmm, kind: wrong, how: lanes}"
+    options = ("--jumar-golden", str(golden), "--max-model-len", "512")
+    with served(model, tmp_path, fault, *options) as address:
+        said = healthy(address)
+        assert said["starts"] == 2
+        found = {(one["operator"], one["verdict"]) for one in said["healed"]}
+        assert found == {("aten::addmm", "wrong")}
+        body = {"model": str(model), "input": REQUEST["prompt"]}
+        answer = httpx.post(f"{address}{route}", json=body, timeout=STARTING_S)
+        assert answer.status_code == 200, answer.text
+
+
 def test_a_healthy_server_matches_its_golden_answers_at_once(
     tiny: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    from jumar.vllm.healing.goldens import record
+    from jumar.vllm.healing.recording import record
 
     model = tiny("qwen3")
     golden = record(str(model), tmp_path / "golden").parent

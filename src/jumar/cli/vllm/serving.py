@@ -92,14 +92,24 @@ def serve(*, flags: tuple[str, ...], host: str, port: int, **options: Any) -> in
 @click.command()
 @click.argument("model", metavar="FOLDER")
 @click.option("--out", metavar="FOLDER", help="Where it is written.  [default: MODEL/jumar-golden]")
-def golden(*, model: str, out: str | None) -> None:
-    """Record what a model has to say: the tokens and logits of Hugging Face's, on the CPU."""
+@click.option(
+    "--task",
+    type=click.Choice(["text", "embeddings", "classification"]),
+    help="What it is served for.  [default: what the checkpoint says]",
+)
+@click.option(
+    "--pooling",
+    type=click.Choice(["cls", "last", "mean"]),
+    help="How embeddings come from tokens.  [default: what the checkpoint says]",
+)
+def golden(*, model: str, out: str | None, task: str | None, pooling: str | None) -> None:
+    """Record what a model has to say: tokens, vectors or logits of Hugging Face's, on the CPU."""
     for name in ("torch", "transformers"):
         if find_spec(name) is None:
             raise DependencyMissing(f"{name} is not installed.", hint=f"pip install {name}")
-    from jumar.vllm.healing.goldens import record
+    from jumar.vllm.healing.recording import record
 
-    written = record(model, out or Path(model) / "jumar-golden")
+    written = record(model, out or Path(model) / "jumar-golden", task=task, pooling=pooling)
     click.echo(f"{written}")
     click.echo(f"vllm serve {model} --jumar-golden {written.parent}")
 

@@ -5,6 +5,7 @@
 | part | where it runs |
 |---|---|
 | `steps` | in each worker: a beat for every step; one step in N under the lab's shadow |
+| `recording` | before all: what Hugging Face's model has to say |
 | `goldens` | in the API server, before it listens: the model says what it has to say |
 | `child` | the `vllm serve` that is watched: whether it answers, and whether its steps go on |
 | `front` | what callers speak to: it outlives the engine, and asks again what got no answer |

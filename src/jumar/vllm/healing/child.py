@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from jumar.isolate import Command, Died, Hung, Outcome
-from jumar.vllm.healing.goldens import FAILED
+from jumar.vllm.healing.goldens import FAILED, REFUSED
 from jumar.vllm.healing.steps import STATE, beats
+
+HEALTH_S = 5.0
+"""Within this an API server answers about its health, whatever its engine computes."""
 
 
 class Serving:
@@ -41,7 +44,15 @@ class Serving:
     @property
     def golden_failed(self) -> str | None:
         """What its golden answers were not, where they failed."""
-        told = self.state / FAILED
+        return self._told(FAILED)
+
+    @property
+    def golden_refused(self) -> str | None:
+        """Why they cannot be held against it, where they cannot."""
+        return self._told(REFUSED)
+
+    def _told(self, name: str) -> str | None:
+        told = self.state / name
         return told.read_text() if told.exists() else None
 
     async def ended(self, timeout: float | None = None) -> Outcome | None:
@@ -61,7 +72,8 @@ class Serving:
         import httpx
 
         try:
-            return bool((await client.get(f"{self.address}/health")).status_code == 200)
+            answer = await client.get(f"{self.address}/health", timeout=HEALTH_S)
+            return bool(answer.status_code == 200)
         except httpx.TransportError:
             return False
 

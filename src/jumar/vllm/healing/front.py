@@ -1,7 +1,8 @@
 """What callers speak to: it passes requests on, and outlives the engine.
 
 A request that got no answer yet when the engine failed waits for the next one and is asked again,
-once. What was being streamed ends with an error event: half an answer is never called a whole one.
+once. What was being streamed ends with an error event: half an answer is never called a whole one,
+nor half an event an event.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from jumar.contracts.errors import JumarError, RunFailed
+from jumar.vllm.healing.child import Serving
 from jumar.vllm.healing.healing import Healing
 from jumar.vllm.healing.program import Asked
 
@@ -31,7 +33,7 @@ HOP_BY_HOP = frozenset(
 Forget = Callable[[], object]
 
 DYING_S = 8.0
-"""After an answer of 500 and more, how long an engine that failed takes to end."""
+"""How long an engine that failed takes to end."""
 
 
 def app(healing: Healing, *, hold_s: float = 600.0) -> Starlette:
@@ -84,7 +86,7 @@ async def _answered(
     healing: Healing, client: Any, request: Request, body: bytes, hold_s: float, forget: Forget
 ) -> Response:
     """The engine's answer; that of the next engine where the first gave none."""
-    from starlette.responses import StreamingResponse
+    from starlette.responses import Response, StreamingResponse
 
     class Passed(StreamingResponse):
         """Forgets the request however it ends, also where the caller goes before the first byte."""
@@ -102,19 +104,29 @@ async def _answered(
         if serving is None:
             break
         past = healing.starts
-        answer = await _asked(client, serving, request, body)
-        if answer is None:
+        if (told := await _asked(client, serving, request, body)) is None:
             continue
+        answer, whole = told
         kept = {k: v for k, v in answer.headers.items() if k.lower() not in HOP_BY_HOP}
-        return Passed(_stream(answer), answer.status_code, kept)
+        if whole is None:
+            return Passed(_events(answer), answer.status_code, kept)
+        forget()
+        return Response(whole, answer.status_code, kept)
     raise RunFailed(
         f"The engine did not answer: {healing.reason or healing.state}.",
         hint="GET /jumar/health says how it goes.",
     )
 
 
-async def _asked(client: Any, serving: Any, request: Request, body: bytes) -> Any:
-    """The answer of one engine with its first byte to come; None where the engine is ending."""
+async def _asked(
+    client: Any, serving: Serving, request: Request, body: bytes
+) -> tuple[Any, bytes | None] | None:
+    """The answer of one engine, and its body where it is no stream; None where the engine is
+    ending.
+
+    Raises:
+        RunFailed: the engine is well, and gave no answer.
+    """
     import httpx
 
     headers = [(k, v) for k, v in request.headers.items() if k.lower() not in HOP_BY_HOP]
@@ -126,22 +138,34 @@ async def _asked(client: Any, serving: Any, request: Request, body: bytes) -> An
     built = client.build_request(request.method, address, headers=headers, content=body)
     try:
         answer = await client.send(built, stream=True)
+        streamed = answer.headers.get("content-type", "").startswith("text/event-stream")
+        whole = None if streamed else b"".join([part async for part in answer.aiter_raw()])
     except httpx.TransportError as error:
-        if await serving.ended(DYING_S) is None:
+        if not await _ending(serving, client):
             raise RunFailed(f"The engine runs, and gave no answer: {error!r}.") from error
         return None
-    if answer.status_code >= 500 and await serving.ended(DYING_S) is not None:
+    if answer.status_code >= 500 and await _ending(serving, client):
         await answer.aclose()
         return None
-    return answer
+    return answer, whole
 
 
-async def _stream(answer: Any) -> AsyncIterator[bytes]:
+async def _ending(serving: Serving, client: Any) -> bool:
+    """Whether an engine that did not answer well is ending: one that is says so in its health."""
+    return not await serving.healthy(client) and await serving.ended(DYING_S) is not None
+
+
+async def _events(answer: Any) -> AsyncIterator[bytes]:
+    """Whole events, and one more that tells where the engine failed before the last."""
     import httpx
 
+    begun = b""
     try:
-        async for chunk in answer.aiter_raw():
-            yield chunk
+        async for part in answer.aiter_raw():
+            whole, end, begun = (begun + part).rpartition(b"\n\n")
+            if end:
+                yield whole + end
+        yield begun
     except httpx.TransportError as error:
         failed = RunFailed(f"The engine failed while it answered: {error}.")
         yield b"data: " + json.dumps(failed.envelope()).encode() + b"\n\n"

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from jumar.contracts.errors import JumarError
-from jumar.vllm.healing.goldens import hold
+from jumar.vllm.healing.goldens import hold, told
 
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Any, Any], Awaitable[None]]
@@ -36,9 +36,12 @@ class Gate:
         try:
             await hold(scope["app"].state.engine_client)
         except Exception as error:
-            known = isinstance(error, JumarError)
-            message = str(error) if known else f"Golden answers could not be asked: {error!r}"
-            log.error("%s", message, exc_info=None if known else error)
+            if isinstance(error, JumarError):
+                message = told(error)
+                log.error("%s", message)
+            else:
+                message = f"Golden answers could not be asked: {error!r}"
+                log.error("%s", message, exc_info=error)
             atexit.register(_ends_badly)
             await receive()
             await send({"type": "lifespan.startup.failed", "message": message})

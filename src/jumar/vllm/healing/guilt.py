@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from jumar.contracts.errors import JumarError
 from jumar.evidence import Evidence, Store, Verdict
 from jumar.lab.check.implementations import fingerprint
-from jumar.vllm.healing.program import PRELOAD, USUAL, Asked, engine, judged
+from jumar.vllm.healing.program import PRELOAD, Asked, engine, judged
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def stopped(case: Case) -> list[Evidence]:
     with Zygote(PRELOAD) as zygote:
         trials = Trials(
             engine,
-            (tuple(case.flags), tuple(case.asked) or USUAL),
+            (tuple(case.flags), tuple(case.asked)),
             case.device,
             lambda _: Verdict("correct"),
             Limits(prepare=case.loading_s, work=case.silence_s),
@@ -58,7 +58,7 @@ def wrong(case: Case) -> list[Evidence]:
 
     began = time.time()
     with Zygote(PRELOAD) as zygote:
-        child = zygote.spawn(judged, tuple(case.flags), tuple(case.asked) or USUAL)
+        child = zygote.spawn(judged, tuple(case.flags), tuple(case.asked))
         with child:
             child.ready(deadline=case.loading_s).result()
             outcome = child.call(None, deadline=case.loading_s)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from jumar.evidence import Evidence, Store
 from jumar.isolate import Died
 from jumar.vllm.healing.child import Serving, told
-from jumar.vllm.healing.goldens import GOLDEN
+from jumar.vllm.healing.goldens import GOLDEN, requests
 from jumar.vllm.healing.guilt import Case, looked_into, told_since
 from jumar.vllm.healing.program import Asked
 from jumar.vllm.healing.steps import SHADOW
@@ -123,7 +123,7 @@ class Healing:
         import httpx
 
         began = time.monotonic()
-        async with httpx.AsyncClient(timeout=5.0, trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False) as client:
             while serving.alive and not self._stopping.is_set():
                 if self.state == "ready":
                     if (silent := serving.silent_s(bool(self.asked))) > self.options.silence_s:
@@ -137,6 +137,9 @@ class Healing:
         return None
 
     async def _heal(self, serving: Serving, hung: str | None) -> None:
+        if (refused := serving.golden_refused) is not None:
+            await self._gives_up(refused)
+            return
         asked = list(self.asked.values())
         if hung is not None:
             await serving.close()
@@ -150,6 +153,9 @@ class Healing:
         log.error("The engine of vLLM failed: %s", why)
         found = told_since(serving.began)
         if not found:
+            wrong = serving.golden_failed is not None
+            if wrong and self.options.golden is not None:
+                asked = requests(self.options.golden)
             case = Case(
                 self.options.flags,
                 asked,
@@ -157,7 +163,6 @@ class Healing:
                 self.options.loading_s,
                 self.options.silence_s,
             )
-            wrong = serving.golden_failed is not None
             found, failed = await asyncio.to_thread(self.look, case, answers_wrong=wrong)
             if failed:
                 log.error("It was looked into, and that failed too: %s", failed)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from jumar.vllm.healing.steps import SHADOW, STATE
@@ -28,8 +29,11 @@ class Asked:
     body: Mapping[str, Any] = field(default_factory=dict)
 
 
-USUAL = (Asked("/v1/completions", {"prompt": "Hello", "max_tokens": 16, "temperature": 0}),)
-"""What is asked where nobody asked anything yet."""
+USUAL = {
+    "generate": Asked("/v1/completions", {"prompt": "Hello", "max_tokens": 16, "temperature": 0}),
+    "pooling": Asked("/pooling", {"input": "Hello"}),
+}
+"""What is asked where nobody asked anything yet, by vLLM's name of the runner."""
 
 
 def engine(
@@ -49,6 +53,7 @@ def engine(
     arguments = EngineArgs.from_cli_args(parsed(flags))
     arguments.tensor_parallel_size = 1  # ranks are processes of their own, which no mode sees
     llm = LLM(**vars(arguments))
+    asked = asked or [USUAL[llm.llm_engine.vllm_config.model_config.runner_type]]
     work = [prepared for one in asked if (prepared := _work(llm, one)) is not None]
     return lambda: [ask() for ask in work]
 
@@ -71,17 +76,42 @@ def parsed(flags: Sequence[str]) -> Any:
 
 def _work(llm: Any, asked: Asked) -> Callable[[], Any] | None:
     """The request as a call of the engine; None for routes that compute nothing."""
-    body, sampling = asked.body, _sampling(asked.body)
-    if asked.path.endswith("/chat/completions"):
-        messages = list(body.get("messages", ()))
-        return lambda: _tokens(llm.chat(messages, sampling, use_tqdm=False))
-    if asked.path.endswith("/completions"):
-        prompts = _prompts(body.get("prompt", ""))
-        return lambda: _tokens(llm.generate(prompts, sampling, use_tqdm=False))
-    if asked.path.endswith(("/embeddings", "/pooling")):
-        prompts = _prompts(body.get("input", ""))
-        return lambda: [one.outputs.embedding for one in llm.embed(prompts, use_tqdm=False)]
+    for end, work in ROUTES.items():
+        if asked.path.endswith(end):
+            return partial(work, llm, asked.body)
     return None
+
+
+def _chat(llm: Any, body: Mapping[str, Any]) -> Any:
+    return _tokens(llm.chat(list(body.get("messages", ())), _sampling(body), use_tqdm=False))
+
+
+def _completed(llm: Any, body: Mapping[str, Any]) -> Any:
+    prompts = _prompts(body.get("prompt", ""))
+    return _tokens(llm.generate(prompts, _sampling(body), use_tqdm=False))
+
+
+def _pooled(llm: Any, body: Mapping[str, Any], task: str | None = None) -> Any:
+    task = task or body.get("task") or llm.pooling_task
+    told = llm.encode(_prompts(body.get("input", "")), pooling_task=task, use_tqdm=False)
+    return [one.outputs.data for one in told]
+
+
+def _scored(llm: Any, body: Mapping[str, Any], left: str, right: str) -> Any:
+    told = llm.score(body.get(left, ""), body.get(right, ""), use_tqdm=False)
+    return [one.outputs.score for one in told]
+
+
+ROUTES: dict[str, Callable[[Any, Mapping[str, Any]], Any]] = {
+    "/chat/completions": _chat,
+    "/completions": _completed,
+    "/embeddings": partial(_pooled, task="embed"),
+    "/classify": partial(_pooled, task="classify"),
+    "/pooling": _pooled,
+    "/score": partial(_scored, left="text_1", right="text_2"),
+    "/rerank": partial(_scored, left="query", right="documents"),
+}
+"""What computes something, by the end of the path: the first that fits."""
 
 
 def _sampling(body: Mapping[str, Any]) -> Any:
