@@ -39,6 +39,13 @@ def test_an_exit_names_its_code(child: Child, how: str) -> None:
         outcome.result()
 
 
+def test_a_child_that_goes_as_if_all_were_well_has_not_answered(child: Child) -> None:
+    outcome = child.call(("leave", 0), deadline=PATIENT)
+    assert isinstance(outcome, Died) and outcome.exit_code == 0
+    with pytest.raises(RunFailed, match="exit code 0"):
+        outcome.result()
+
+
 def test_a_kill_from_outside_is_told_from_an_end_by_the_watchdog(child: Child) -> None:
     child.ready(deadline=PATIENT)
     os.kill(child.pid, signal.SIGKILL)

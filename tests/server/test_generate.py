@@ -6,6 +6,7 @@ import base64
 import errno
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ import pytest
 from tests.isolate.conftest import eventually
 from tests.support.serving import Running, serving
 
+from jumar import catalog
+from jumar.contracts import requests
 from jumar.contracts.results import GenerateResult
+from jumar.server.contracts import GenerateBody
 
 ENVELOPE = {"code", "message", "type", "param", "hint"}
 
@@ -285,6 +289,23 @@ def test_a_preset_is_applied_as_everywhere(server: Running) -> None:
     origins = server.ask(config={"preset": "fast"}).json()["metadata"]["config_origins"]
     assert origins["preset"] == "caller"
     assert server.ask(config={"preset": "no-such"}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"preset": "fast"}, {"preset": "quality", "num_inference_steps": 3}], ids=str
+)
+def test_over_http_a_request_resolves_to_what_it_is_in_python(
+    server: Running, config: dict[str, Any]
+) -> None:
+    """The peer's defaults differ between the two, and its presets hold in one of them."""
+    inputs = {"prompt": "a red seven"}
+    body = GenerateBody(model="sdxl-digits", inputs=inputs, config=dict(config))
+    admitted = server.desk.request(body, "req_1")
+    here = server.desk.visit(admitted, None, threading.Event()).resolved
+    there = catalog.resolve(requests.text2image("sdxl-digits", **inputs, **config))
+    ours = {"request_id": here.config["request_id"]}
+    assert here.config == {**there.config, **ours}
+    assert here.origins == {**there.origins, "request_id": here.origins["request_id"]}
 
 
 def test_an_unknown_path_or_method_has_the_envelope_too(server: Running) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -144,6 +145,19 @@ def test_another_server_hears_of_the_trace(
     there.says[:] = [upstream.speak]
     ours = trace_id_of(failed.headers["traceparent"])
     assert trace(collector, "upstream /v1/audio/speech", ours)["failed"]
+
+
+def test_a_collector_that_does_not_answer_keeps_nobody_waiting_and_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    with socket.create_server(("127.0.0.1", 0)) as deaf:  # it takes connections, and says nothing
+        address = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+        with serving(tmp_path, "toy", otlp=address) as server:
+            assert [server.ready().ask().status_code for _ in range(3)] == [200] * 3
+            assert eventually(lambda: "ailed to export" in caplog.text)
+            assert server.ask().status_code == 200
 
 
 def test_probes_leave_no_trace(server: Running, collector: Collector) -> None:

@@ -61,6 +61,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
     ),
     "presets and defaults do not hold over HTTP": (
         "server/test_generate.py::test_a_preset_is_applied_as_everywhere",
+        "server/test_generate.py::test_over_http_a_request_resolves_to_what_it_is_in_python",
     ),
     "other steps load the model again": (
         "engine/test_house.py::test_what_is_no_load_time_key_never_loads_another",
@@ -78,10 +79,28 @@ SHOWN: dict[str, tuple[str, ...]] = {
         "server/test_generate.py::test_what_is_the_operators_no_caller_may_name",
         "server/test_generate.py::test_nothing_is_told_of_files_that_may_not_be_named",
         "server/openai/test_own_models.py::test_a_file_of_the_server_cannot_be_named",
+        "server/openai/test_upstreams.py::test_an_upstream_fetches_nothing_for_a_caller",
     ),
     "a secret comes back in clear": (
         "runtime/families/test_remote.py::test_a_key_is_sent_and_never_reported",
         "catalog/test_resolve.py::test_a_secret_is_masked_where_others_see_it",
+        "server/test_doors.py::test_no_key_is_ever_in_the_log",
+    ),
+    "paths of the server stand where links should": (
+        "server/openai/test_own_models.py::test_pictures_come_as_content_and_as_links_to_it",
+        "server/test_outward.py::test_a_full_disk_is_told_to_callers_without_its_folders",
+        "server/test_outward.py::test_nor_are_jobs_their_events_and_their_traces",
+    ),
+    "fields of a body are taken and ignored": (
+        "server/openai/test_own_models.py::test_an_edit_ignores_no_field",
+        "server/openai/test_own_models.py::test_what_no_model_here_can_honour_is_refused",
+        "server/test_cards.py::test_a_tier_narrows_the_list",
+    ),
+    "a method that a path does not have is a mistake in the body": (
+        (
+            "server/test_openapi.py"
+            "::test_a_method_that_a_path_does_not_have_is_refused_with_those_that_it_has"
+        ),
     ),
     "events of a job that is over never end": (
         "server/test_jobs.py::test_events_of_a_job_that_is_over_come_and_end_at_once",
@@ -122,6 +141,17 @@ SHOWN: dict[str, tuple[str, ...]] = {
         "runtime/families/test_diffusion_run.py::test_a_seed_that_nobody_gave_is_drawn_and_recorded",
     ),
     # Distributed
+    "jobs go another way than requests that are waited for": (
+        "server/test_jobs.py::test_a_worker_killed_in_a_job_is_replaced_and_the_job_is_done",
+        "server/test_metrics.py::test_runs_are_counted_by_how_they_ended_jobs_too",
+    ),
+    "a worker that ends without a word counts as done": (
+        "isolate/test_endings.py::test_a_child_that_goes_as_if_all_were_well_has_not_answered",
+    ),
+    "a shared store can be told of a job only by who has it in memory": (
+        "engine/test_stores_agree.py::test_two_stores_that_are_told_the_same_say_the_same",
+        "engine/test_shared_jobs.py::test_the_jobs_of_a_server_that_was_killed_are_taken_over",
+    ),
     "a long run is taken for a lost one": (
         "engine/test_watched.py::test_a_worker_that_says_how_far_it_is_does_not_hang",
     ),
@@ -157,6 +187,21 @@ SHOWN: dict[str, tuple[str, ...]] = {
             "::test_a_negative_prompt_counts_also_after_a_run_that_had_no_use_for_one"
         ),
     ),
+    "a cache can never hit": (
+        (
+            "server/test_classify.py"
+            "::test_a_text_that_was_read_is_not_read_again_and_the_answer_says_so"
+        ),
+        "engine/test_results.py::test_with_none_kept_everything_is_computed",
+    ),
+    "references of which there are none agree with everything": (
+        "lab/test_golden.py::test_an_empty_reference_is_a_failure",
+        "lab/test_golden.py::test_a_request_that_was_recorded_and_is_gone_is_a_finding",
+    ),
+    "a variable never takes effect, since a default stands before it": (
+        "catalog/test_environment.py::test_a_variable_is_a_default_and_told_as_the_origin",
+        "runtime/families/test_remote.py::test_the_variable_names_the_server",
+    ),
     "a scheduler is accepted and not used": (
         (
             "runtime/families/test_diffusion_load.py"
@@ -182,8 +227,13 @@ SHOWN: dict[str, tuple[str, ...]] = {
         "runtime/families/test_diffusion_load.py::test_torchao_quantizes_the_denoiser",
     ),
     "a collector that does not answer holds the run": (
-        "server/test_metrics.py::test_a_scrape_does_not_wait_for_a_look_at_the_machine",
-        "server/test_tracing.py::test_a_request_is_a_trace_with_its_load_queue_and_stages",
+        (
+            "server/test_tracing.py"
+            "::test_a_collector_that_does_not_answer_keeps_nobody_waiting_and_is_told_of"
+        ),
+    ),
+    "spans of jobs never open": (
+        "server/test_tracing.py::test_a_job_is_in_the_trace_of_who_asked_for_it",
     ),
     "a model is built anew for each request": (
         "engine/test_watched.py::test_a_model_is_loaded_once_and_asked_often",
@@ -194,6 +244,13 @@ SHOWN: dict[str, tuple[str, ...]] = {
             "runtime/weights/test_weights_wheel.py"
             "::test_the_files_come_through_pip_and_nothing_of_them_is_run"
         ),
+    ),
+    "memory of a device is kept when a model has gone": (
+        "emulated/test_house.py::test_with_one_place_each_model_has_the_card_for_itself",
+        "engine/test_house.py::test_with_one_place_the_first_process_is_gone_before_the_second_loads",
+    ),
+    "a log is written wherever one stands": (
+        "specs/test_measured_failures.py::test_commands_leave_nothing_where_they_were_called",
     ),
     "exceptions are swallowed": (
         "specs/test_measured_failures.py::test_nothing_catches_everything_and_says_nothing",
@@ -233,6 +290,17 @@ def test_the_call_that_others_document_is_understood() -> None:
     assert done.returncode == 0, done.stderr
     for value in ("http://127.0.0.1:8091", "vivian", "English", "CustomVoice"):
         assert value in done.stdout
+
+
+def test_commands_leave_nothing_where_they_were_called(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    for words in (["models"], ["validate", "--model", "hibari", "--prompt", "Hello."]):
+        subprocess.run(
+            [sys.executable, "-m", "jumar", *words], cwd=tmp_path, capture_output=True, check=True
+        )
+    assert list(tmp_path.iterdir()) == []
 
 
 def sources() -> Iterator[tuple[str, str]]:

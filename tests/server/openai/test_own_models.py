@@ -301,6 +301,15 @@ def test_what_is_wrong_is_told_by_the_field_that_was_written(client: openai.Open
     assert "Nearest: 1016 or 1024. Also: size (height)" in error["hint"]
 
 
+@pytest.mark.parametrize(("field", "value"), [("n", 2), ("size", "32x32")])
+def test_an_edit_ignores_no_field(client: openai.OpenAI, field: str, value: Any) -> None:
+    """This model's edits have neither a size nor several pictures."""
+    more: Any = {field: value}
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.images.edit(model="actor", image=png(), prompt="with a hat", **more)
+    assert caught.value.param == field
+
+
 def test_an_unknown_field_is_refused_with_the_nearest(server: Running) -> None:
     body = {"model": "actor", "prompt": "a hat", "sise": "64x64"}
     error = server.client.post("/v1/images/generations", json=body).json()["error"]
