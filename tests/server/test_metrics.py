@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from tests.isolate.conftest import eventually
-from tests.support.serving import Running
+from tests.support.serving import Running, serving
 
 from jumar.server.metrics import METRICS
 
@@ -69,6 +70,20 @@ def test_runs_are_counted_by_how_they_ended_jobs_too(server: Running) -> None:
     assert value(found, "jumar_queue_seconds_count", model="toy")
     memory = value(found, "jumar_model_memory_peak_bytes", model="toy", device_class="cpu")
     assert memory is not None and memory > 1e6, "more than a megabyte: a Python"
+
+
+def test_a_model_that_is_loaded_twice_has_one_sample(tmp_path: Path) -> None:
+    """Two of the same labels are no page that Prometheus takes."""
+    with serving(tmp_path) as server:
+        for dtype in ("fp32", "bf16"):
+            server.ask(config={"dtype": dtype}).raise_for_status()
+        assert len(server.desk.house.models()) == 2
+        ready = [
+            one.value
+            for one in page(server)["jumar_workers_ready"].samples
+            if one.labels["model"] == "toy"
+        ]
+    assert ready == [2.0]
 
 
 def test_requests_are_counted_by_route_not_by_path(server: Running) -> None:

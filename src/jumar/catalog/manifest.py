@@ -16,6 +16,8 @@ from typing import Any, ClassVar, Literal, get_args
 ParamType = Literal[
     "text", "texts", "integer", "number", "boolean", "choice", "image", "audio", "path", "object"
 ]
+LOADING = ("load", "components")
+"""Options of a task that decide what is loaded; all others are for its runs."""
 Tier = Literal["core", "adjacent", "experimental"]
 Preset = Literal["fast", "balanced", "quality", "low-vram"]
 PRESETS: tuple[str, ...] = get_args(Preset)

@@ -10,14 +10,13 @@ None means "not given".
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from jumar.catalog.manifest import Manifest, Param, TaskSpec
+from jumar.catalog.manifest import LOADING, Manifest, Param, TaskSpec
 from jumar.catalog.values import accepted
 from jumar.contracts.errors import (
     InvalidInput,
@@ -81,14 +80,13 @@ class ResolvedRequest:
         }
 
     def cache_key(self) -> str:
-        """Equal for requests that one loaded model can answer: 64 hexadecimal digits."""
-        loaded = {
-            "model": self.manifest.id,
-            "pipeline": self.spec.options,
-            "config": self.load_config,
-            "adapters": [[ref.kind, ref.path, ref.scale] for ref in self.adapters],
-        }
-        return hashlib.sha256(json.dumps(loaded, sort_keys=True).encode()).hexdigest()
+        """Equal for requests that one loaded model can answer: 64 hexadecimal digits. Tasks of a
+        model share its weights, unless they load others.
+        """
+        adapters = [(ref.kind, ref.path, ref.scale) for ref in self.adapters]
+        options = {key: self.spec.options.get(key) for key in LOADING}
+        loaded = repr((self.manifest.id, options, self.load_config, adapters))
+        return hashlib.sha256(loaded.encode()).hexdigest()
 
 
 def resolve(request: GenerateRequest, catalog: Catalog) -> ResolvedRequest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
@@ -73,6 +74,7 @@ class Metrics:
 
     def __init__(self, house: House, jobs: Jobs, machine: Machine) -> None:
         self.registry = CollectorRegistry()
+        self._labelled: dict[tuple[Any, ...], Any] = {}
         self._requests = self._made(Counter, "jumar_requests_total")
         self._seconds = self._made(Histogram, "jumar_request_duration_seconds", buckets=_SECONDS)
         self._stages = self._made(Histogram, "jumar_stage_duration_seconds", buckets=_SECONDS)
@@ -86,8 +88,8 @@ class Metrics:
 
     def seen(self, route: str, method: str, status: int, seconds: float) -> None:
         """A request has been answered."""
-        self._requests.labels(route, method, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        self._of(self._requests, route, method, str(status)).inc()
+        self._of(self._seconds, route).observe(seconds)
 
     def ran(self, result: GenerateResult) -> None:
         """A run has come to its end."""
@@ -104,13 +106,21 @@ class Metrics:
 
     def read(self, model: str, found: Vectors) -> None:
         """An encoder has read texts."""
-        self._tokens.labels(model).inc(sum(found.tokens))
-        self._results.labels(model, "hit").inc(found.hits)
-        self._results.labels(model, "miss").inc(len(found.values) - found.hits)
+        self._of(self._tokens, model).inc(sum(found.tokens))
+        self._of(self._results, model, "hit").inc(found.hits)
+        self._of(self._results, model, "miss").inc(len(found.values) - found.hits)
 
     def text(self) -> bytes:
         """Everything, in Prometheus' text format."""
         return generate_latest(self.registry)
+
+    def _of(self, metric: Any, *labels: str) -> Any:
+        """The metric of these labels; looking for it there takes longer than counting."""
+        key = (id(metric), *labels)
+        found = self._labelled.get(key)
+        if found is None:
+            found = self._labelled[key] = metric.labels(*labels)
+        return found
 
     def _made(self, kind: Any, name: str, **more: Any) -> Any:
         row = METRICS[name]
@@ -134,14 +144,16 @@ class _Present(Collector):
         self._jobs = jobs
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """One sample per model, and one per state of a job."""
-        found = _Families()
+        """One sample per model, however often that is loaded, and one per state of a job."""
+        found, sums = _Families(), Counts[tuple[str, ...]]()
         for served in self._house.models():
-            model = served.loaded.manifest.id
-            found["jumar_queue_depth"].add_metric([model], served.waiting)
-            found["jumar_requests_pending"].add_metric([model], served.pending)
+            model, golden = served.loaded.manifest.id, served.parity.status
+            sums["jumar_queue_depth", model] += served.waiting
+            sums["jumar_requests_pending", model] += served.pending
             answering = sum(state.answers for state in served.states.each())
-            found["jumar_workers_ready"].add_metric([model, served.parity.status], answering)
+            sums["jumar_workers_ready", model, golden] += answering
+        for (name, *labels), count in sums.items():
+            found[name].add_metric(labels, count)
         for state, count in self._jobs.live.items():
             found["jumar_jobs"].add_metric([state], count)
         yield from found.values()

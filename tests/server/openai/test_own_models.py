@@ -67,6 +67,14 @@ def test_a_picture_is_drawn_again(client: openai.OpenAI) -> None:
     assert asked["config"]["strength"] == 0.25
 
 
+def test_all_tasks_of_a_model_are_asked_of_one_load(server: Running, client: openai.OpenAI) -> None:
+    """Else an edit would put another model out of its place."""
+    client.images.generate(model="actor", prompt="a hat")
+    client.images.edit(model="actor", image=png(), prompt="a hat")
+    client.images.edit(model="actor", image=png(), mask=png(), prompt="a hat")
+    assert [one.loaded.manifest.id for one in server.desk.house.models()] == ["actor"]
+
+
 def test_a_transparent_part_of_a_mask_is_made_anew_as_is_a_white_one(
     client: openai.OpenAI,
 ) -> None:
