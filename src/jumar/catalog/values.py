@@ -180,8 +180,10 @@ def _path(param: Param, value: Any) -> str:
 
 def _files(param: Param, value: Any) -> str | list[str]:
     """A file, or a list of them where the key takes several."""
-    if not isinstance(value, (list, tuple)) or param.items is None:
+    if not isinstance(value, (list, tuple)):
         return _file(param, value)
+    if param.items is None:
+        raise _Refused(f"is one file, not a list of {len(value)}.")
     if not value:
         raise _Refused("is an empty list.", hint=param.help)
     if len(value) > param.items:
