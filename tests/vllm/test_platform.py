@@ -80,11 +80,20 @@ def test_the_float_format_of_a_float32_model_is_the_devices_own_default():
 def config(**parts):
     """As much of a `VllmConfig` as is looked at."""
     nothing = dict.fromkeys(("model_config", "speculative_config", "use_v2_model_runner"))
-    return SimpleNamespace(**{**nothing, **parts})
+    usual = {
+        "attention_config": SimpleNamespace(backend=None),
+        "cache_config": SimpleNamespace(cache_dtype="auto"),
+    }
+    return SimpleNamespace(**{**nothing, **usual, **parts})
 
 
-def model(name: str, inner_state: bool = False) -> SimpleNamespace:
-    return config(model_config=SimpleNamespace(architectures=[name], has_inner_state=inner_state))
+def model(name: str, **parts: object) -> SimpleNamespace:
+    plain = {
+        "has_inner_state": False,
+        "hf_text_config": SimpleNamespace(),
+        "use_mla": False,
+    }
+    return config(model_config=SimpleNamespace(architectures=[name], **{**plain, **parts}))
 
 
 def test_models_of_attention_alone_are_not_refused():
@@ -95,7 +104,7 @@ def test_models_of_attention_alone_are_not_refused():
 @pytest.mark.parametrize("name", sorted(GATED_DELTA_NETS))
 def test_models_with_gated_delta_nets_are_refused_by_name(name):
     with pytest.raises(InvalidValue, match=f"{name} is not served.*chunk_gated_delta_rule"):
-        refuse(model(name, inner_state=True))
+        refuse(model(name, has_inner_state=True))
 
 
 def test_every_model_class_with_gated_delta_nets_is_on_the_list():
@@ -117,13 +126,46 @@ def test_every_model_class_with_gated_delta_nets_is_on_the_list():
 
 def test_other_models_with_an_inner_state_are_refused():
     with pytest.raises(InvalidValue, match="MambaForCausalLM is not served.*Triton"):
-        refuse(model("MambaForCausalLM", inner_state=True))
+        refuse(model("MambaForCausalLM", has_inner_state=True))
+
+
+@pytest.mark.parametrize(
+    ("parts", "because"),
+    [
+        ({"use_mla": True}, "latent attention"),
+        ({"hf_text_config": SimpleNamespace(index_topk=8)}, "sparse attention"),
+    ],
+)
+def test_what_a_model_needs_and_is_not_here_is_refused_with_its_name(parts, because):
+    with pytest.raises(InvalidValue, match=because) as told:
+        refuse(model("AcmeForCausalLM", **parts))
+    assert str(told.value).startswith("AcmeForCausalLM")
+
+
+@pytest.mark.parametrize("method", ["gptq", "awq", "fp8", "compressed-tensors"])
+def test_quantised_weights_are_refused_by_the_name_of_their_method(method):
+    with pytest.raises(InvalidValue, match=f"quantised by {method} are not served.*Triton"):
+        current_platform.verify_quantization(method)
+
+
+def test_a_method_of_quantisation_that_a_plugin_brings_is_not_refused():
+    current_platform.verify_quantization("acme")
 
 
 @pytest.mark.parametrize("part", ["speculative_config", "use_v2_model_runner"])
 def test_what_exists_in_triton_only_is_refused(part):
     with pytest.raises(InvalidValue, match="Triton only"):
         refuse(config(**{part: object()}))
+
+
+def test_what_layers_would_refuse_when_they_are_built_is_refused_before():
+    with pytest.raises(InvalidValue, match="Attention by TRITON_ATTN is not served"):
+        refuse(
+            config(attention_config=SimpleNamespace(backend=SimpleNamespace(name="TRITON_ATTN")))
+        )
+    with pytest.raises(InvalidValue, match="A KV cache in fp8 is not served"):
+        refuse(config(cache_config=SimpleNamespace(cache_dtype="fp8")))
+    refuse(config(attention_config=SimpleNamespace(backend=SimpleNamespace(name="CUSTOM"))))
 
 
 def test_another_attention_backend_than_jumars_is_refused():
@@ -159,6 +201,21 @@ def test_no_member_that_raises_is_forgotten():
         "get_all_gpu_pci_bus_ids",  # VLLM_GPU_NIC_PCIE_MAPPING
         "stateless_init_device_torch_dist_pg",  # data parallelism that talks between devices
     }
+
+
+@pytest.mark.parametrize("dtype", ["auto", "float32", "float16"])
+def test_a_quantised_checkpoint_is_refused_whatever_its_dtype_is_to_be(tmp_path, dtype):
+    """vLLM would ask for another dtype first."""
+    from transformers import Qwen3Config
+    from vllm.engine.arg_utils import EngineArgs
+
+    small = {"hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 128}
+    quantised = {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False}
+    config = Qwen3Config(**small, architectures=["Qwen3ForCausalLM"], quantization_config=quantised)
+    config.save_pretrained(tmp_path)
+    asked = EngineArgs(model=str(tmp_path), skip_tokenizer_init=True, max_model_len=64, dtype=dtype)
+    with pytest.raises(InvalidValue, match="quantised by .*gptq are not served"):
+        asked.create_engine_config()
 
 
 def test_a_model_that_is_refused_ends_before_anything_is_loaded(tmp_path):

@@ -19,7 +19,7 @@ from jumar.contracts.errors import InvalidValue
 from jumar.vllm import operators, options, patches
 from jumar.vllm.activation import LOGGER
 from jumar.vllm.attention import backend_path
-from jumar.vllm.refusals import refuse
+from jumar.vllm.refusals import refuse, refuse_quantisation
 from jumar.vllm.versions import untested
 
 if TYPE_CHECKING:
@@ -65,6 +65,11 @@ class JumarPlatform(Platform):
                 hint=f"--dtype, one of: {', '.join(names)}.",
                 param="dtype",
             )
+
+    @classmethod
+    def verify_quantization(cls, quant: str) -> None:
+        """Asked before what such weights need of a dtype; raises InvalidValue for vLLM's own."""
+        refuse_quantisation(quant)
 
     @classmethod
     def check_and_update_config(cls, vllm_config: VllmConfig) -> None:

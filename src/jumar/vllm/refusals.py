@@ -51,6 +51,30 @@ def _inner_state(config: Any) -> str | None:
     return str(model.architectures[0]) if model is not None and model.has_inner_state else None
 
 
+def _sparse_attention(config: Any) -> str | None:
+    model = config.model_config
+    sparse = model is not None and hasattr(model.hf_text_config, "index_topk")
+    return str(model.architectures[0]) if sparse else None
+
+
+def _latent_attention(config: Any) -> str | None:
+    model = config.model_config
+    return str(model.architectures[0]) if model is not None and model.use_mla else None
+
+
+def _other_attention(config: Any) -> str | None:
+    backend = config.attention_config.backend
+    return None if backend is None or backend.name == "CUSTOM" else f"Attention by {backend.name}"
+
+
+def _quantised_cache(config: Any) -> str | None:
+    from jumar.vllm.attention.paged import TorchPagedBackend
+
+    dtype = config.cache_config.cache_dtype
+    known = TorchPagedBackend.supported_kv_cache_dtypes
+    return None if dtype in known else f"A KV cache in {dtype}"
+
+
 def _speculation(config: Any) -> str | None:
     return None if config.speculative_config is None else "Speculative decoding"
 
@@ -77,6 +101,31 @@ REFUSALS = (
         " in Triton and in compiled CUDA only.",
         _SERVED,
         "model",
+    ),
+    Refusal(
+        _sparse_attention,
+        "Its sparse attention chooses tokens by an index whose kernels vLLM has compiled for CUDA"
+        " only.",
+        _SERVED,
+        "model",
+    ),
+    Refusal(
+        _latent_attention,
+        "Its multi-head latent attention (MLA) needs a cache of latents and kernels for it.",
+        _SERVED,
+        "model",
+    ),
+    Refusal(
+        _other_attention,
+        "Its own stands in vLLM's slot CUSTOM.",
+        "--attention-backend CUSTOM, or none.",
+        "attention_backend",
+    ),
+    Refusal(
+        _quantised_cache,
+        "Its attention keeps keys and values as they are.",
+        "--kv-cache-dtype auto.",
+        "kv_cache_dtype",
     ),
     Refusal(
         _speculation,
@@ -106,3 +155,22 @@ def refuse(config: Any) -> None:
                 hint=row.hint,
                 param=row.param,
             )
+
+
+def refuse_quantisation(method: str) -> None:
+    """Refuse a method of vLLM's own; a plugin brings its kernels along, torchao computes in torch.
+
+    Raises:
+        InvalidValue: names it.
+    """
+    from typing import get_args
+
+    from vllm.model_executor.layers.quantization import QuantizationMethods
+
+    if method in {*get_args(QuantizationMethods)} - {"torchao"}:
+        raise InvalidValue(
+            f"Weights quantised by {method} are not served on Jumar's platform. vLLM has products"
+            " of such weights in Triton and in compiled CUDA only.",
+            hint="The same model in float16, bfloat16 or float32.",
+            param="quantization",
+        )
