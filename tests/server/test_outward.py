@@ -14,8 +14,8 @@ from tests.support import toy
 from tests.support.serving import Running
 
 from jumar.contracts.errors import InvalidInput, OutputFailed, RunFailed, WeightsUnavailable
-from jumar.contracts.results import StageEventRecord
-from jumar.server.outward import envelope, event, words
+from jumar.contracts.results import ErrorDetail, StageEventRecord
+from jumar.server.outward import detail, envelope, event, words
 
 PART = st.text("abcXYZ019-_.", min_size=1, max_size=8).filter(lambda part: set(part) != {"."})
 PATHS = st.lists(PART, min_size=2, max_size=6)
@@ -64,6 +64,15 @@ def test_whose_disk_is_full_gets_no_advice_for_the_operator() -> None:
     error = OutputFailed("Cannot write to /srv/a.", hint="Choose another with --out.", param="out")
     assert envelope(error)["error"]["hint"] is envelope(error)["error"]["param"] is None
     assert envelope(RunFailed("It failed.", hint="Try it."))["error"]["hint"] == "Try it."
+
+
+def test_the_cause_of_an_error_of_the_request_is_the_servers() -> None:
+    found = ErrorDetail(
+        code="invalid_input", message="/mine.png is none.", cause="OSError: '/srv/uploads/1f.png'"
+    )
+    told = detail(found)
+    assert told is not None
+    assert (told.message, told.cause) == ("/mine.png is none.", "OSError: '…/1f.png'")
 
 
 def test_sound_in_an_event_is_left_alone() -> None:

@@ -65,11 +65,10 @@ def detail(found: ErrorDetail | None) -> ErrorDetail | None:
     """The same of an error in a report or a job, where there is one."""
     if found is None:
         return None
-    kind = with_code(found.code) or JumarError
-    if kind.http_status < 500:
-        return found
-    hint = None if kind is OutputFailed else found.hint
-    told = {"message": found.message, "hint": hint, "cause": found.cause}
+    kind, told = with_code(found.code) or JumarError, {"cause": found.cause}
+    if kind.http_status >= 500:
+        hint = None if kind is OutputFailed else found.hint
+        told |= {"message": found.message, "hint": hint}
     return found.model_copy(update={key: value and words(value) for key, value in told.items()})
 
 
