@@ -105,7 +105,9 @@ def _address(server: subprocess.Popen[bytes], log: Path) -> str:
 
 def _drawn(url: str) -> int:
     program = Path(sys.executable).with_name("schemathesis")
-    line = [str(program), "run", f"{url}/openapi.json", *RUN, *sys.argv[1:]]
+    settings = Path(__file__).with_suffix(".toml")
+    line = [str(program), "--config-file", str(settings)]
+    line += ["run", f"{url}/openapi.json", *RUN, *sys.argv[1:]]
     hooks = {"SCHEMATHESIS_HOOKS": Path(__file__).stem, "PYTHONPATH": str(Path(__file__).parent)}
     return subprocess.run(line, env={**os.environ, **hooks}, check=False).returncode
 
