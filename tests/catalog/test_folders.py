@@ -26,21 +26,43 @@ def checkpoint(folder: Path, architecture: str | None, **config: Any) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("architecture", "labels", "family", "task"),
+    ("architecture", "labels", "family", "tasks"),
     [
-        ("BertForSequenceClassification", 3, "classifier", "classification"),
-        ("ModernBertForSequenceClassification", 1, "classifier", "reranking"),
-        ("BertForTokenClassification", 5, "classifier", "classification"),
-        ("BertModel", 2, "encoder", "embeddings"),
+        ("BertForSequenceClassification", "L0 L1 L2", "classifier", "classification"),
+        ("ModernBertForSequenceClassification", "L0", "classifier", "reranking"),
+        ("BertForTokenClassification", "O PER", "decision", "classification decisions"),
+        ("BertModel", "L0 L1", "encoder", "embeddings"),
+        (
+            "BertForSequenceClassification", "neutral Entailment CONTRADICTION",
+            "decision", "decisions entailment classification",
+        ),
+        (
+            "ModernBertForSequenceClassification", "entailment not_entailment",
+            "decision", "decisions entailment classification",
+        ),
+        ("BertForSequenceClassification", "entailment neutral", "classifier", "classification"),
     ],
-)
-def test_the_architecture_decides_family_and_task(
-    architecture: str, labels: int, family: str, task: str, tmp_path: Path, catalog: Catalog
+)  # fmt: skip
+def test_architecture_and_labels_decide_family_and_tasks(
+    architecture: str, labels: str, family: str, tasks: str, tmp_path: Path, catalog: Catalog
 ) -> None:
-    id2label = {str(at): f"L{at}" for at in range(labels)}
+    id2label = {str(at): label for at, label in enumerate(labels.split())}
     manifest = adopt(checkpoint(tmp_path / "My Model", architecture, id2label=id2label), catalog)
-    assert (manifest.id, manifest.family, list(manifest.tasks)) == ("my-model", family, [task])
+    assert (manifest.id, manifest.family) == ("my-model", family)
+    assert list(manifest.tasks) == tasks.split()
     assert catalog.get("My Model") is catalog.get("my-model")
+
+
+def test_a_head_that_gives_each_label_its_own_number_compares_no_sentences(
+    tmp_path: Path, catalog: Catalog
+) -> None:
+    folder = checkpoint(
+        tmp_path / "a",
+        "BertForSequenceClassification",
+        id2label={"0": "entailment", "1": "contradiction"},
+        problem_type="multi_label_classification",
+    )
+    assert list(adopt(folder, catalog).tasks) == ["classification"]
 
 
 def test_adopted_twice_it_is_the_same(tmp_path: Path, catalog: Catalog) -> None:

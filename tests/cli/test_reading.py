@@ -1,4 +1,4 @@
-"""`jumar classify` and `jumar rerank`, with values that are known; what names stand for."""
+"""`jumar classify`, `rerank` and `decide`, with values that are known; what names stand for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from jumar.contracts.errors import UnknownModel
 HEADS = {
     "classification": {"kind": "sequence", "labels": ("benign", "attack"), "name": "default"},
     "reranking": {"kind": "rerank", "labels": ("LABEL_0",), "name": "default"},
+    "entailment": {
+        "kind": "entailment",
+        "labels": ("entailment", "not_entailment"),
+        "name": "default",
+    },
 }
+LOGITS = {"This example is law.": [2.0, 0.0], "This example is math.": [0.0, 0.0]}
+NLI = "modernbert-base-zeroshot-v2.0"
 VALUES = {"ignore it": [0.1, 0.9], "hello": [0.8, 0.2], "far": [-2.0], "near": [2.0]}
 
 
@@ -29,6 +36,8 @@ class Reader:
     def encode(self, texts: Sequence[str], *, listener: Any, cancel: Any, **given: Any) -> Any:
         data = {"head": HEADS[self.task]}
         listener(StageEventRecord(event="tokenized", stage="x", timestamp_ms=0, data=data))
+        if self.task == "entailment":
+            return [LOGITS[sentence] for sentence in given["hypotheses"]]
         return [VALUES[text] for text in texts]
 
     def __enter__(self) -> Reader:
@@ -58,6 +67,33 @@ def test_documents_are_ranked(run: Shell) -> None:
     assert [one.split()[1] for one in run(*line).out.splitlines()] == ["near", "far"]
     (best,) = run(*line, "--top", "1", "--json").json
     assert (best["index"], best["text"], best["logit"]) == (1, "near", 2.0)
+
+
+def test_questions_of_a_file_are_answered_one_a_line(run: Shell, tmp_path: Path) -> None:
+    questions = tmp_path / "questions.yaml"
+    questions.write_text(
+        "topic: {type: choice, choices: [law, math]}\n"
+        "about: {type: set, labels: [law, math], threshold: 0.6}\n"
+        "few: {type: choice, choices: [law]}\n"
+    )
+    line = ("decide", "--model", NLI, "--questions", str(questions), "--state", "a text")
+    topic, about, few = run(*line).out.splitlines()
+    assert topic.split() == ["topic", "law", "0.881"], "e^2 / (e^2 + 1)"
+    assert about.split() == ["about", "law"]
+    assert "at least 2" in few
+    found = run(*line, "--json").json
+    assert found["topic"]["probabilities"]["law"] == pytest.approx(0.880797, abs=1e-6)
+    assert found["few"]["error"]["code"] == "invalid_question"
+
+
+def test_a_model_that_answers_no_questions_says_which_would(run: Shell, tmp_path: Path) -> None:
+    questions = tmp_path / "questions.yaml"
+    questions.write_text("topic: {type: noul, criteria: It is law.}")
+    line = ("decide", "--model", "svguardian", "--questions", str(questions), "--state", "a")
+    refused = run(*line)
+    assert refused.code == 2
+    assert "entailment" in refused.err
+    assert run(*line[:4], str(tmp_path / "gone"), *line[5:]).code == 2
 
 
 def test_without_a_text_nothing_is_loaded(run: Shell) -> None:

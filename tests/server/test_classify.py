@@ -122,7 +122,6 @@ WRONG = [
     ("classify", {"model": "topics", "input": "cat", "heads": "a"}, 400, "unknown_key"),
     ("classify", {"model": "topics", "input": "cat", "head": "b"}, 400, "invalid_request"),
     ("rerank", {"model": "ranks", "query": "a", "documents": []}, 400, "invalid_request"),
-    ("decisions", {"model": "topics"}, 422, "unsupported_surface"),
 ]
 
 
@@ -132,6 +131,12 @@ def test_what_cannot_be_read_is_refused(
 ) -> None:
     response = reading.client.post(f"/v1/{route}", json=body)
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
+
+
+def test_an_option_that_is_wrong_is_named_as_its_caller_wrote_it(reading: Running) -> None:
+    body = {"model": "topics", "input": "cat", "options": {"max_tokens": 10**9}}
+    error = reading.client.post("/v1/classify", json=body).json()["error"]
+    assert error["param"] == "options.max_tokens"
 
 
 def test_a_caller_cannot_name_a_folder(reading: Running, tmp_path: Path) -> None:

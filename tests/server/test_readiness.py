@@ -151,14 +151,14 @@ def test_many_callers_get_their_own_vectors(encoder: Running) -> None:
 
 
 WRONG = [
-    ({"input": ""}, 400, "inputs.texts"),
-    ({"input": []}, 400, "inputs.texts"),
-    ({"input": ["a", " "]}, 400, "inputs.texts"),
+    ({"input": ""}, 400, "input"),
+    ({"input": []}, 400, "input"),
+    ({"input": ["a", " "]}, 400, "input"),
     ({"input": [1, 2]}, 400, "input"),
     ({"input": "a", "encoding_format": "hex"}, 400, "encoding_format"),
-    ({"input": "a", "dimensions": 9999}, 400, "config.dimensions"),
-    ({"input": ["a"] * 3000}, 413, "inputs.texts"),
-    ({"input": "a", "model": "toy"}, 422, "task"),
+    ({"input": "a", "dimensions": 9999}, 400, "dimensions"),
+    ({"input": ["a"] * 3000}, 413, "input"),
+    ({"input": "a", "model": "toy"}, 422, "model"),
 ]
 
 

@@ -4,6 +4,7 @@ whisper(folder)          a Whisper of transformers (random), English only
 ct2(folder, state)       the same weights as CTranslate2 writes them
 sentence_bert(folder)    a sentence-transformers folder around a random BERT
 bert_head(folder, kind)  a random BERT with a head: labels of texts, pairs or tokens
+modern_bert_head(folder) a random ModernBERT with labels of texts and pairs
 """
 
 from __future__ import annotations
@@ -158,8 +159,8 @@ def _tiny_bert() -> dict[str, Any]:
     }
 
 
-def _words_of_bert(folder: Path) -> None:
-    """A tokenizer of whole words, also of pairs."""
+def _words_of_bert(folder: Path, *, types: bool = True) -> None:
+    """A tokenizer of whole words, also of pairs; `types` tell the two apart."""
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.WordLevel({w: at for at, w in enumerate(WORDS)}, "[UNK]"))
@@ -169,8 +170,13 @@ def _words_of_bert(folder: Path) -> None:
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
+    names = ["input_ids", *(["token_type_ids"] if types else []), "attention_mask"]
     PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", model_max_length=32
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        model_max_length=32,
+        model_input_names=names,
     ).save_pretrained(folder)
 
 
@@ -189,6 +195,29 @@ def bert_head(folder: Path, kind: str, labels: tuple[str, ...], problem: str | N
     )
     getattr(transformers, f"BertFor{kind}")(config).save_pretrained(folder)
     _words_of_bert(folder)
+    return folder
+
+
+def modern_bert_head(folder: Path, labels: tuple[str, ...]) -> Path:
+    """A random ModernBERT that labels texts and pairs, with windows shorter than its texts."""
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.ModernBertConfig(
+        **_tiny_bert(),
+        pad_token_id=0,
+        cls_token_id=2,
+        sep_token_id=3,
+        bos_token_id=2,
+        eos_token_id=3,
+        local_attention=8,
+        global_attn_every_n_layers=2,
+        id2label=dict(enumerate(labels)),
+        label2id={label: at for at, label in enumerate(labels)},
+        initializer_range=0.5,
+    )
+    transformers.ModernBertForSequenceClassification(config).save_pretrained(folder)
+    _words_of_bert(folder, types=False)
     return folder
 
 

@@ -28,6 +28,7 @@ COMMANDS: dict[str, Row] = {
     "embed": Row("Run", "jumar.cli.embed:command", "Turn texts into vectors; rank by a query."),
     "classify": Row("Run", "jumar.cli.classify:command", "Say what texts are."),
     "rerank": Row("Run", "jumar.cli.rerank:command", "Rank documents by a query."),
+    "decide": Row("Run", "jumar.cli.decide:command", "Answer typed questions about a text."),
     "serve": Row("Run", "jumar.cli.serve:command", "Serve models over HTTP."),
     "validate": Row("Run", "jumar.cli.validate:command", "Check a request without running it."),
     "report": Row("Run", "jumar.cli.report:command", "Show a run: table, page or trace."),

@@ -5,6 +5,7 @@ JumarError                      internal_error       HTTP 500   exit 1
 │   ├── UnknownKey              unknown_key              400        2
 │   ├── InvalidValue            invalid_value            400        2
 │   ├── InvalidInput            invalid_input            400        2
+│   ├── InvalidQuestion         invalid_question         400        2
 │   ├── UnknownModel            model_not_found          404        2
 │   ├── NotFound                not_found                404        2
 │   ├── UnsupportedTask         unsupported_surface      422        2
@@ -116,6 +117,12 @@ class InvalidInput(InvalidRequest):
     """A prompt, picture or sound that cannot be used: missing, unreadable, empty."""
 
     code = "invalid_input"
+
+
+class InvalidQuestion(InvalidRequest):
+    """A question about a text that cannot be asked, or not of this model."""
+
+    code = "invalid_question"
 
 
 class UnknownModel(InvalidRequest):

@@ -25,6 +25,8 @@ Task = Literal[
     "embeddings",
     "classification",
     "reranking",
+    "entailment",
+    "decisions",
 ]
 TASKS: tuple[str, ...] = get_args(Task)
 
@@ -62,11 +64,12 @@ class GenerateRequest(Contract):
         if not isinstance(payload, dict):
             what = "nothing" if payload is None else f"a {type(payload).__name__}"
             raise InvalidRequest(f"A request is a mapping with task and model, not {what}.")
+        known = cls.model_fields
         for key in payload:
-            if key not in cls.model_fields:
+            if key not in known:
                 raise UnknownKey(
                     f"A request has no field {key!r}.",
-                    hint=did_you_mean(str(key), cls.model_fields),
+                    hint=did_you_mean(str(key), known),
                     param=str(key),
                 )
         try:
@@ -265,3 +268,29 @@ def reranking(
     """Say how well each document answers a query."""
     inputs = {"query": [query], "texts": documents}
     return _request("reranking", model, backend, inputs, config)
+
+
+def entailment(
+    model: str,
+    texts: str | list[str],
+    hypotheses: str | list[str],
+    *,
+    backend: str = "auto",
+    **config: Any,
+) -> GenerateRequest:
+    """Say whether sentences follow from texts."""
+    listed = [[one] if isinstance(one, str) else one for one in (texts, hypotheses)]
+    inputs = {"texts": listed[0], "hypotheses": listed[1]}
+    return _request("entailment", model, backend, inputs, config)
+
+
+def decisions(
+    model: str,
+    state: str,
+    questions: dict[str, dict[str, Any]],
+    *,
+    backend: str = "auto",
+    **config: Any,
+) -> GenerateRequest:
+    """Answer typed questions about a text (`jumar.contracts.questions`)."""
+    return _request("decisions", model, backend, {"state": state, "questions": questions}, config)

@@ -76,6 +76,7 @@ _QUANTITIES = {
     "sequence": "probability",
     "scores": "probability",
     "rerank": "logit",
+    "entailment": "logit",
     "token": "span",
 }
 

@@ -12,7 +12,6 @@ another quarantine would answer is not known from before. Errors are never kept.
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -77,7 +76,7 @@ class Results:
         self._most = most
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
         self._age = 0
-        self.head: Mapping[str, Any] | None = None  # of the model whose results these are
+        self.heads: dict[frozenset[str], Mapping[str, Any] | None] = {}  # by what stands beside
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -126,11 +125,12 @@ class Look:
 
     def completed(self, computed: Vectors | None) -> Vectors:
         """All values, those of the missing texts from here; they are kept for others."""
+        kind = frozenset(self.encoding.beside)
         if computed is None:
             fresh: list[_Kept] = []
         else:
             fresh = list(zip(computed.values, *_counts(computed), strict=True))
-            self.results.head = computed.head
+            self.results.heads[kind] = computed.head
         places = self.missing
         if self.keys:
             self.results.keep([self.keys[at] for at in places], fresh, self.age)
@@ -140,7 +140,7 @@ class Look:
         rows = [every[at] for at in range(len(self.encoding.texts))]
         values, *counts = zip(*rows, strict=True)
         tokens, over, windows = counts or ((), (), ())
-        return Vectors(values, tokens, over, windows, len(self.known), self.results.head)
+        return Vectors(values, tokens, over, windows, len(self.known), self.results.heads[kind])
 
 
 def _counts(computed: Vectors) -> tuple[tuple[int, ...], ...]:
@@ -153,9 +153,6 @@ def _counts(computed: Vectors) -> tuple[tuple[int, ...], ...]:
 
 def _key(encoding: Encoding, at: int) -> bytes:
     """The content of one text, and everything of the request that can change its value."""
-    said = [
-        encoding.texts[at],
-        {name: texts[at] for name, texts in encoding.beside.items()},
-        dict(encoding.config),
-    ]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).digest()
+    beside = sorted((name, texts[at]) for name, texts in encoding.beside.items())
+    said = repr((encoding.texts[at], beside, sorted(encoding.config.items())))
+    return hashlib.sha256(said.encode()).digest()

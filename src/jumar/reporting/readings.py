@@ -13,13 +13,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Kind = Literal["sequence", "scores", "token", "rerank"]
+from jumar.reporting.entailment import sides_of
+
+Kind = Literal["sequence", "scores", "token", "rerank", "entailment"]
 
 
 @dataclass(frozen=True)
 class Head:
     """What comes out of a model: one label of several (`sequence`), any number of them (`scores`),
-    `token` labels of stretches of text, or how well two texts go together (`rerank`).
+    `token` labels of stretches of text, how well two texts go together (`rerank`), or the logits of
+    whether one follows from the other (`entailment`).
     """
 
     kind: Kind
@@ -57,6 +60,11 @@ def shown(head: Head, value: Any, threshold: float | None = None) -> dict[str, A
     numbers = [float(number) for number in value]
     if head.kind == "rerank":
         return {"relevance_score": sigmoid(numbers[0]), "logit": numbers[0]}
+    if head.kind == "entailment":
+        sides = sides_of(head.labels)
+        assert sides is not None, "no such head is made without both labels"
+        entailed, against = numbers[sides.entailment], numbers[sides.contradiction]
+        return {"entailment": sigmoid(entailed - against), "logits": numbers}
     if head.kind == "scores":
         least = 0.5 if threshold is None else threshold
         picked = [head.labels[at] for at, number in enumerate(numbers) if number >= least]
@@ -69,6 +77,12 @@ def ranked(logits: Sequence[float], most: int | None = None) -> list[int]:
     """Places of documents, the best first; of equals the first first."""
     order = sorted(range(len(logits)), key=lambda place: -logits[place])
     return order[:most]
+
+
+def name_of(label: str) -> tuple[str, str]:
+    """Prefix and name of a token's label: `B-PER` is (`B`, `PER`); some have no prefix."""
+    prefix, dash, name = label.partition("-")
+    return (prefix, name) if dash and prefix in "BIESLU" and len(prefix) == 1 else ("", label)
 
 
 def sigmoid(logit: float) -> float:

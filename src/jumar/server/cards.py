@@ -28,7 +28,12 @@ TIME = 1_700_000_000
 QUERY: dict[str, dict[str, Any]] = {"tier": {"enum": list(get_args(Tier))}}
 """What narrows the list, as JSON Schema."""
 
-_SURFACES = {"embeddings": "embeddings", "classification": "classify", "reranking": "rerank"}
+_SURFACES = {
+    "embeddings": "embeddings",
+    "classification": "classify",
+    "reranking": "rerank",
+    "decisions": "decisions",
+}
 """Routes of the model runtime, by the tasks that answer there."""
 
 

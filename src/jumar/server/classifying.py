@@ -2,96 +2,78 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-
-from jumar.contracts.errors import InvalidModelOutput, UnsupportedTask
+from jumar.contracts.errors import InvalidModelOutput
 from jumar.engine.results import Vectors
 from jumar.reporting.readings import Head, ranked, shown
-from jumar.server.contracts import ClassifyBody, ClassifyOptions, GenerateBody, Pair, RerankBody
-from jumar.server.reading import done, headers, read, usage
-from jumar.server.wire import checked, json_of
+from jumar.server.contracts import ClassifyBody, GenerateBody, Pair, RerankBody
+from jumar.server.desk import Desk
+from jumar.server.reading import OPTIONS, Asking, config_of, usage, written
+from jumar.server.wire import checked
+
+_INPUT = {"texts": "input", "text_pairs": "input", **OPTIONS}
+_DOCUMENTS = {"texts": "documents", **OPTIONS}
 
 
-async def classify(request: Request) -> Response:
+def classify(desk: Desk, payload: dict[str, Any]) -> Asking:
     """Labels, scores or spans of each text."""
-    body = checked(ClassifyBody, await json_of(request))
+    body = checked(ClassifyBody, payload)
     listed = [body.input] if isinstance(body.input, str) else body.input
     texts = [one.text if isinstance(one, Pair) else one for one in listed]
     inputs: dict[str, Any] = {"texts": texts}
     if pairs := [one.text_pair for one in listed if isinstance(one, Pair)]:
         inputs["text_pairs"] = pairs
-    asked = GenerateBody(
-        model=body.model, task="classification", inputs=inputs, config=_config(body.options)
-    )
-    found = await read(request, asked, size=len(texts), deadline_ms=body.deadline_ms)
-    content = await done(len(texts), _labelled, found, body)
-    return JSONResponse(content, headers=headers(found))
+    config = config_of(body.options)
+    asked = GenerateBody(model=body.model, task="classification", inputs=inputs, config=config)
+    return Asking(asked, len(texts), partial(_labelled, body), body.deadline_ms, _INPUT)
 
 
-async def rerank(request: Request) -> Response:
+def rerank(desk: Desk, payload: dict[str, Any]) -> Asking:
     """Documents, the one that answers the query best first."""
-    body = checked(RerankBody, await json_of(request))
-    asked = GenerateBody(
-        model=body.model,
-        task="reranking",
-        inputs={"texts": body.documents, "query": [body.query]},
-        config=_config(body.options),
-    )
-    size = len(body.documents)
-    found = await read(request, asked, size=size, deadline_ms=body.deadline_ms)
-    return JSONResponse(await done(size, _ranked, found, body), headers=headers(found))
+    body = checked(RerankBody, payload)
+    inputs = {"texts": body.documents, "query": [body.query]}
+    config = config_of(body.options)
+    asked = GenerateBody(model=body.model, task="reranking", inputs=inputs, config=config)
+    written_as = partial(_ranked, body)
+    return Asking(asked, len(body.documents), written_as, body.deadline_ms, _DOCUMENTS)
 
 
-async def undecided(request: Request) -> Response:
-    """Routes of the model runtime that are not answered here.
-
-    Raises:
-        UnsupportedTask: always.
-    """
-    raise UnsupportedTask(
-        f"{request.url.path} is not answered here: no model takes typed questions.",
-        hint="POST /v1/classify answers with labels, scores and spans.",
-    )
+def head_of(found: Vectors) -> Head:
+    """What the values are."""
+    if found.head is None:
+        raise InvalidModelOutput("The model did not say what its values are.")
+    return Head.of(dict(found.head))
 
 
-def _config(options: ClassifyOptions) -> dict[str, Any]:
-    """The model's keys that options set."""
-    window = options.window
-    named = {
-        "overflow": options.overflow,
-        "max_tokens": options.max_tokens,
-        "window_tokens": window and window.tokens,
-        "window_overlap": window and window.overlap,
-    }
-    return {key: value for key, value in named.items() if value is not None}
-
-
-def _labelled(found: Vectors, body: ClassifyBody) -> dict[str, Any]:
-    head = _head(found)
+def _labelled(body: ClassifyBody, found: Vectors) -> str:
+    head = head_of(found)
     results = [
         {"index": place, **shown(head, value, body.options.threshold), **_read(found, place)}
         for place, value in enumerate(found.values)
     ]
-    return {
-        "model": body.model,
-        "head": head.name,
-        "kind": head.kind,
-        "labels": list(head.labels),
-        "results": results,
-        "usage": usage(found),
-    }
+    return written(
+        {
+            "model": body.model,
+            "head": head.name,
+            "kind": head.kind,
+            "labels": list(head.labels),
+            "results": results,
+            "usage": usage(found),
+        }
+    )
 
 
-def _ranked(found: Vectors, body: RerankBody) -> dict[str, Any]:
-    head = _head(found)
+def _ranked(body: RerankBody, found: Vectors) -> str:
+    head = head_of(found)
     order = ranked([float(value[0]) for value in found.values], body.top_n)
     results = [{"index": place, **shown(head, found.values[place])} for place in order]
     for result in results if body.return_documents else ():
         result["document"] = {"text": body.documents[result["index"]]}
-    return {"object": "list", "model": body.model, "results": results, "usage": usage(found)}
+    return written(
+        {"object": "list", "model": body.model, "results": results, "usage": usage(found)}
+    )
 
 
 def _read(found: Vectors, place: int) -> dict[str, Any]:
@@ -106,9 +88,3 @@ def _read(found: Vectors, place: int) -> dict[str, Any]:
         "windows": windows,
     }
     return {"windows": windows, "input": told}
-
-
-def _head(found: Vectors) -> Head:
-    if found.head is None:
-        raise InvalidModelOutput("The model did not say what its values are.")
-    return Head.of(dict(found.head))

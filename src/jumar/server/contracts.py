@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Json
+from pydantic import BaseModel, ConfigDict, Field, Json, SkipValidation
 
+from jumar.contracts.questions import Question
 from jumar.contracts.requests import AdapterRef
 
 Transport = Literal["path", "inline_bytes"]
@@ -72,16 +73,17 @@ class Window(Body):
     overlap: int | None = Field(default=None, ge=0)
 
 
-class ClassifyOptions(Body):
-    """What happens to long texts, and which labels are picked.
-
-    `overflow` says what becomes of a text over the limit (`max_tokens`, else the model's own).
-    `threshold` picks labels of `scores` and spans.
-    """
+class ReadOptions(Body):
+    """What happens to long texts: those over the limit (`max_tokens`, else the model's own)."""
 
     overflow: Literal["reject", "truncate", "window"] | None = None
     max_tokens: int | None = Field(default=None, ge=4)
     window: Window | None = None
+
+
+class ClassifyOptions(ReadOptions):
+    """Besides, which labels are picked: `threshold` is for those of `scores`, and for spans."""
+
     threshold: float | None = Field(default=None, ge=0, le=1)
 
 
@@ -107,3 +109,47 @@ class RerankBody(Body):
     # Jumar's own:
     options: ClassifyOptions = Field(default_factory=ClassifyOptions)
     deadline_ms: float | None = Field(default=None, gt=0, le=604_800_000)
+
+
+class DecideOptions(ReadOptions):
+    """`exact` is the only profile here. `meta` says how much was read, unless nobody wants it."""
+
+    deadline_ms: float | None = Field(default=None, gt=0, le=604_800_000)
+    profile: Literal["exact"] | None = None
+    return_meta: bool = True
+
+
+class DecideBody(Body):
+    """POST /v1/decisions, as the model runtime has it (contract 2.x).
+
+    `state` is a text, a list of texts, or texts by name. A question that is wrong fails alone, so
+    each is checked by itself.
+    """
+
+    model: str
+    state: str | list[str] | dict[str, str]
+    questions: dict[str, SkipValidation[Question]] = Field(min_length=1, max_length=255)
+    options: DecideOptions = Field(default_factory=DecideOptions)
+
+
+class BundleTask(Body):
+    """One body of another route, under that route's name; checked by itself."""
+
+    id: str = Field(min_length=1, max_length=200)
+    classify: SkipValidation[ClassifyBody] | None = None
+    embeddings: SkipValidation[EmbeddingsBody] | None = None
+    rerank: SkipValidation[RerankBody] | None = None
+    decisions: SkipValidation[DecideBody] | None = None
+
+
+class BundleOptions(Body):
+    """`deadline_ms` counts for every task."""
+
+    deadline_ms: float | None = Field(default=None, gt=0, le=604_800_000)
+
+
+class BundleBody(Body):
+    """POST /v1/bundle, as the model runtime has it (contract 2.x). A task fails alone."""
+
+    tasks: list[SkipValidation[BundleTask]] = Field(min_length=1, max_length=64)
+    options: BundleOptions = Field(default_factory=BundleOptions)

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import base64
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from starlette.requests import Request
-from starlette.responses import Response
 
 from jumar.engine.results import Vectors
 from jumar.server.contracts import EmbeddingsBody, GenerateBody
-from jumar.server.reading import done, headers, read, usage
-from jumar.server.wire import checked, json_of
+from jumar.server.desk import Desk
+from jumar.server.reading import Asking, usage
+from jumar.server.wire import checked
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-async def embeddings(request: Request) -> Response:
+def embed(desk: Desk, payload: dict[str, Any]) -> Asking:
     """Vectors of texts; those of several callers are computed together."""
-    body = checked(EmbeddingsBody, await json_of(request))
+    body = checked(EmbeddingsBody, payload)
     size = 1 if isinstance(body.input, str) else len(body.input)
     config = {} if body.dimensions is None else {"dimensions": body.dimensions}
     asked = GenerateBody(
         model=body.model, task="embeddings", inputs={"texts": body.input}, config=config
     )
-    vectors = await read(request, asked, size=size, deadline_ms=body.deadline_ms)
-    content = await done(size, _content, vectors, body)
-    return Response(content, media_type="application/json", headers=headers(vectors))
+    return Asking(asked, size, partial(_content, body), body.deadline_ms, {"texts": "input"})
 
 
-def _content(vectors: Vectors, body: EmbeddingsBody) -> str:
+def _content(body: EmbeddingsBody, vectors: Vectors) -> str:
     """OpenAI's list as JSON, made vector by vector: a large one must not keep others waiting, as
     `json.dumps` of the whole would (it holds the interpreter's lock to its end).
     """

@@ -13,9 +13,22 @@ from starlette.websockets import WebSocket
 
 from jumar.contracts.results import GenerateResult
 from jumar.engine.jobs import Job
-from jumar.server import cards, classifying, embedding, generating, jobs, machine, status
+from jumar.server import (
+    bundling,
+    cards,
+    classifying,
+    deciding,
+    embedding,
+    generating,
+    jobs,
+    machine,
+    reading,
+    status,
+)
 from jumar.server.contracts import (
+    BundleBody,
     ClassifyBody,
+    DecideBody,
     EmbeddingsBody,
     GenerateBody,
     GenerateForm,
@@ -69,12 +82,17 @@ ROUTES: tuple[Row, ...] = (
     Row("GET", "/v1/jobs/{job}/trace", jobs.trace, "Its run as a trace for Perfetto."),
     Row("GET", "/v1/artifacts/{sha256}", generating.artifact, "Fetch an artifact.",
         media=("*/*",)),
-    Row("POST", "/v1/embeddings", forwarded(surfaces.EMBEDDINGS, embedding.embeddings),
+    Row("POST", "/v1/embeddings", forwarded(surfaces.EMBEDDINGS, reading.route(embedding.embed)),
         "Turn texts into vectors (OpenAI).", EmbeddingsBody),
-    Row("POST", "/v1/classify", classifying.classify, "Label texts, or stretches of them.",
-        ClassifyBody),
-    Row("POST", "/v1/rerank", classifying.rerank, "Rank documents by a query.", RerankBody),
-    Row("POST", "/v1/decisions", classifying.undecided, "Refused: no model takes typed questions."),
+    Row("POST", "/v1/classify", reading.route(classifying.classify),
+        "Label texts, or stretches of them.", ClassifyBody),
+    Row("POST", "/v1/rerank", reading.route(classifying.rerank), "Rank documents by a query.",
+        RerankBody),
+    Row("POST", "/v1/decisions", reading.route(deciding.decide),
+        "Answer typed questions about a text.", DecideBody),
+    Row("POST", "/v1/systemone", reading.route(deciding.decide), "The same.", DecideBody),
+    Row("POST", "/v1/bundle", bundling.bundle, "Several bodies of reading routes at once.",
+        BundleBody),
     Row("POST", "/v1/images/generations", forwarded(surfaces.IMAGES, images.generations),
         "Draw pictures (OpenAI).", bodies.ImageBody),
     Row("POST", "/v1/images/edits", forwarded(surfaces.EDITS, images.edits),

@@ -127,6 +127,29 @@ def _reranking(facts: Facts) -> list[Request]:
     ]  # fmt: skip
 
 
+def _entailment(facts: Facts) -> list[Request]:
+    """Pairs, of which decisions are made."""
+    follows = "There is a cat."
+
+    def asked(name: str, covers: str, texts: list[str], *beside: str, **same_as: str) -> Request:
+        wanted = {answer.replace("_", "."): other for answer, other in same_as.items()}
+        inputs = {"texts": texts, "hypotheses": list(beside)}
+        return Request(name, inputs, {}, (covers,), wanted)
+
+    long = _words((facts.longest or _USUAL) // 2)
+    return [
+        asked("short", "short", [SHORT], follows),
+        asked("against", "short", [SHORT], "There is no cat."),
+        asked("long", "long", [long], follows),
+        asked("batched", "batched", [OTHER, SHORT, long], follows, logit_1="short/logit.0",
+              logit_2="long/logit.0"),
+        asked("permuted", "permuted", [SHORT, SHORT], "There is no cat.", follows,
+              logit_0="against/logit.0", logit_1="short/logit.0"),
+        asked("repeated", "repeated", [OTHER, OTHER], follows, logit_1="repeated/logit.0"),
+        asked("non-latin", "non-latin", NON_LATIN, follows),
+    ]  # fmt: skip
+
+
 def _prompts(quantity: str, prompts: Mapping[str, str], config: Mapping[str, Any]) -> list[Request]:
     made = [Request(name, {"prompt": text}, config, (name,)) for name, text in prompts.items()]
     first = next(iter(prompts))
@@ -157,6 +180,8 @@ _TASKS: dict[str, Callable[[Facts], list[Request]]] = {
     "embeddings": _embeddings,
     "classification": _classification,
     "reranking": _reranking,
+    "entailment": _entailment,
+    "decisions": _entailment,
     "text2audio": _text2audio,
     "text2image": _text2image,
     "audio2text": _audio2text,

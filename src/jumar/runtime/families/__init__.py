@@ -16,6 +16,7 @@ __all__ = ["Converter", "Draft", "Family", "LoadPlan", "Model", "family_of"]
 _BUILT_IN = {
     "avatar": "jumar.runtime.families.avatar:Avatar",
     "classifier": "jumar.runtime.families.classifier:Classifier",
+    "decision": "jumar.runtime.families.decision:Decision",
     "diffusion": "jumar.runtime.families.diffusion:Diffusion",
     "encoder": "jumar.runtime.families.encoder:Encoder",
     "ngrams": "jumar.runtime.families.ngrams:Ngrams",

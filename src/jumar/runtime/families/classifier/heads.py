@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jumar.contracts.errors import WeightsUnavailable
+from jumar.reporting.entailment import sides_of
 from jumar.reporting.readings import Head
 
 if TYPE_CHECKING:
@@ -51,10 +52,12 @@ def _labels(config: dict[str, Any]) -> tuple[str, ...]:
 
 
 def values(head: Head, logits: np.ndarray) -> np.ndarray:
-    """float32 [..., labels]: probabilities, scores, or for a reranker the logit itself."""
+    """float32 [..., labels]: probabilities or scores; the logits themselves of a reranker, and
+    where they are compared between texts (`entailment`).
+    """
     import numpy as np
 
-    if head.kind == "rerank":
+    if head.kind in ("rerank", "entailment"):
         return logits
     if head.kind == "scores":
         scores: np.ndarray = 1.0 / (1.0 + np.exp(-logits.astype(np.float64)))
@@ -66,7 +69,12 @@ def values(head: Head, logits: np.ndarray) -> np.ndarray:
 
 def reduced(head: Head, windows: np.ndarray) -> np.ndarray:
     """One value [labels] from those of a text's windows [n, labels]: the mean of probabilities,
-    else the largest, as what is found anywhere is in the text.
+    else the largest, as what is found anywhere is in the text. So what follows from one window
+    most, against what speaks against it, follows from the text.
     """
+    if head.kind == "entailment" and (sides := sides_of(head.labels)):
+        lead: np.ndarray = windows[:, sides.entailment] - windows[:, sides.contradiction]
+        most: np.ndarray = windows[lead.argmax()]
+        return most
     value: np.ndarray = windows.mean(0) if head.kind == "sequence" else windows.max(0)
     return value

@@ -7,7 +7,12 @@ from typing import Any
 from jumar.catalog.resolution import ResolvedRequest
 from jumar.contracts.errors import InvalidInput
 
-BESIDE = {"classification": "text_pairs", "reranking": "query"}
+BESIDE = {
+    "classification": "text_pairs",
+    "reranking": "query",
+    "entailment": "hypotheses",
+    "decisions": "hypotheses",
+}
 """By task, the input with one text for each of the texts, or one for all."""
 
 

@@ -31,11 +31,17 @@ if TYPE_CHECKING:
 _USUAL_OVERLAP = 64
 """Tokens that two windows share, where nobody says; at most a quarter of a window."""
 
+_CUT = {"reranking": "only_second", "entailment": "only_first", "decisions": "only_first"}
+"""Which of two texts is cut where they are too long: never a query, and never a hypothesis. Of
+other pairs the longer one."""
+_WHOLE = {"only_second": 0, "only_first": 1}
+"""The place of the other, which is never cut."""
+
 
 class ClassifierModel:
     """A tokenizer, a model of transformers with a head, and what the head says.
 
-    `longest` is the longest text in tokens.
+    `longest` is the longest text in tokens, with what stands beside it.
     """
 
     def __init__(self, plan: LoadPlan) -> None:
@@ -59,27 +65,33 @@ class ClassifierModel:
 
     def generate(self, run: Run) -> list[Draft]:
         """The results as one JSON document."""
-        return [document(self.head, self.encode(run))]
+        return [document(self.head_for(run.request.task), self.encode(run))]
+
+    def head_for(self, task: str) -> Head:
+        """What the values for a task are."""
+        return self.head
 
     def encode(self, run: Run) -> Any:
         """One value for each text: float32 [n, labels], or a list of spans for a token head.
 
         Raises:
-            InvalidInput: a text over the limit, where `overflow` is `reject`.
+            InvalidInput: a text over the limit, where `overflow` is `reject`; what stands beside a
+                text leaves no room for it.
             InvalidModelOutput: NaN or infinity.
         """
         run.config["dtype"] = self.dtype
         texts: list[str] = run.inputs["texts"]
+        head = self.head_for(run.request.task)
         with run.stage("tokenize"):
             windows = self._windows(texts, run)
         with run.stage("encode"):
             flat = [window for each in windows for window in each]
-            numbers = self._numbers(flat, run)
+            numbers = self._numbers(flat, head, run)
         found, at = [], 0
         for text, each in zip(texts, windows, strict=True):
             here = numbers[at : at + len(each)]
             at += len(each)
-            found.append(self._value(text, each, here))
+            found.append(_value(head, text, each, here))
         return found if self.head.kind == "token" else _stacked(found)
 
     def close(self) -> None:
@@ -95,26 +107,51 @@ class ClassifierModel:
             size = min(size, run.config["window_tokens"] or size)
             overlap = run.config["window_overlap"]
             overlap = min(_USUAL_OVERLAP, size // 4) if overlap is None else min(overlap, size // 2)
-        self._tokenizer.enable_truncation(size, stride=overlap, strategy=_shortened(run, beside))
         pairs = texts if beside is None else _paired(texts, beside, run.request.task)
-        found = self._tokenizer.encode_batch(pairs)
-        over = [
-            sum(len(rest.ids) - self._added(beside) - overlap for rest in each.overflowing)
-            for each in found
-        ]
-        windows = [[each, *each.overflowing] if overflow == "window" else [each] for each in found]
-        self._tell(run, windows, [0] * len(over) if overflow == "window" else over, size)
-        return windows
-
-    def _tell(self, run: Run, windows: list[list[Any]], over: list[int], size: int) -> None:
+        self._tokenizer.no_truncation()
+        windows = [[each] for each in self._tokenizer.encode_batch(pairs)]
+        over = [max(0, len(each.ids) - size) for (each,) in windows]
         cut = [place for place, count in enumerate(over) if count]
-        if cut and run.config["overflow"] == "reject":
+        if cut and overflow == "reject":
             raise InvalidInput(
                 f"Text {cut[0]} has {over[cut[0]]} tokens more than {size}.",
                 hint="overflow: window reads all of it, truncate its beginning.",
                 param=f"inputs.texts.{cut[0]}",
             )
         if cut:
+            strategy = _CUT.get(run.request.task, "longest_first")
+            room = self._room([windows[place][0] for place in cut], size, beside, strategy)
+            self._tokenizer.enable_truncation(
+                size, stride=min(overlap, room // 2), strategy=strategy
+            )
+            for place, each in zip(
+                cut, self._tokenizer.encode_batch([pairs[place] for place in cut]), strict=True
+            ):
+                windows[place] = [each, *each.overflowing] if overflow == "window" else [each]
+        self._tell(run, windows, [0] * len(over) if overflow == "window" else over, size)
+        return windows
+
+    def _room(self, long: Sequence[Any], size: int, beside: Any, strategy: str) -> int:
+        """Tokens of a text in a window of `size`: at least so many, beside what is never cut.
+
+        Raises:
+            InvalidInput: there is no room, since that fills the window.
+        """
+        room: int = size - self._tokenizer.num_special_tokens_to_add(is_pair=beside is not None)
+        if beside is not None and strategy in _WHOLE:
+            room -= max(each.sequence_ids.count(_WHOLE[strategy]) for each in long)
+        elif beside is not None:
+            room //= 2
+        if room < 1:
+            raise InvalidInput(
+                f"What stands beside a text leaves it no room: {size} tokens are all there is.",
+                hint="Shorten it: only the text itself is cut or read in windows.",
+                param="inputs",
+            )
+        return room
+
+    def _tell(self, run: Run, windows: list[list[Any]], over: list[int], size: int) -> None:
+        if cut := [place for place, count in enumerate(over) if count]:
             places = ", ".join(f"{place} ({over[place]} over)" for place in cut[:10])
             run.warn(f"Cut off after {size} tokens: text {places}.")
         run.emit(
@@ -123,14 +160,10 @@ class ClassifierModel:
             tokens=[sum(len(window.ids) for window in each) for each in windows],
             over=over,
             windows=[len(each) for each in windows],
-            head=self.head.to_dict(),
+            head=self.head_for(run.request.task).to_dict(),
         )
 
-    def _added(self, beside: Any) -> int:
-        count: int = self._tokenizer.num_special_tokens_to_add(is_pair=beside is not None)
-        return count
-
-    def _numbers(self, windows: Sequence[Any], run: Run) -> list[np.ndarray]:
+    def _numbers(self, windows: Sequence[Any], head: Head, run: Run) -> list[np.ndarray]:
         """What the head says of each window: float32 [labels], of a token head [tokens, labels]."""
         import numpy as np
 
@@ -141,7 +174,7 @@ class ClassifierModel:
             logits = self._logits([windows[place] for place in group])
             if not np.isfinite(logits).all():
                 raise InvalidModelOutput("The classifier answered with NaN or infinity.")
-            rows.update(zip(group, values(self.head, logits), strict=True))
+            rows.update(zip(group, values(head, logits), strict=True))
             run.step(len(rows), len(windows))
         return [rows[place] for place in range(len(windows))]
 
@@ -166,13 +199,15 @@ class ClassifierModel:
             logits: np.ndarray = self._model(**inputs).logits.float().cpu().numpy()
         return logits
 
-    def _value(self, text: str, windows: Sequence[Any], numbers: Sequence[np.ndarray]) -> Any:
-        import numpy as np
 
-        if self.head.kind != "token":
-            return reduced(self.head, np.stack(numbers))
-        pairs = zip(windows, numbers, strict=True)
-        return spans(text, [words(window, each, self.head.labels) for window, each in pairs])
+def _value(head: Head, text: str, windows: Sequence[Any], numbers: Sequence[np.ndarray]) -> Any:
+    """What is said of a text, from what is said of its windows."""
+    import numpy as np
+
+    if head.kind != "token":
+        return reduced(head, np.stack(numbers))
+    pairs = zip(windows, numbers, strict=True)
+    return spans(text, [words(window, each, head.labels) for window, each in pairs])
 
 
 def document(head: Head, found: Sequence[Any]) -> Draft:
@@ -197,15 +232,8 @@ def _stacked(rows: Sequence[np.ndarray]) -> np.ndarray:
     return stacked
 
 
-def _shortened(run: Run, beside: Any) -> str:
-    """Which of two texts is cut: of a query and a document the document."""
-    return (
-        "only_second" if beside is not None and run.request.task == "reranking" else "longest_first"
-    )
-
-
 def _paired(texts: Sequence[str], beside: Sequence[str], task: str) -> list[tuple[str, str]]:
-    """A query stands before its document, a text before what belongs to it."""
+    """A query stands before its document, a text before what belongs to it or follows from it."""
     if task == "reranking":
         return list(zip(beside, texts, strict=True))
     return list(zip(texts, beside, strict=True))

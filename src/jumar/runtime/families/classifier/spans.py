@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jumar.reporting.readings import Span
+from jumar.reporting.readings import Span, name_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,22 +62,16 @@ def spans(text: str, windows: Iterable[Sequence[Word]]) -> list[Span]:
     groups: list[tuple[str, list[Word]]] = []
     before: Word | None = None
     for word in (kept[start] for start in sorted(kept)):
-        prefix, name = _parts(word.label)
+        prefix, name = name_of(word.label)
         if name in OUTSIDE:
             before = None
             continue
-        if before is not None and prefix not in _BEGINS and _parts(before.label)[1] == name:
+        if before is not None and prefix not in _BEGINS and name_of(before.label)[1] == name:
             groups[-1][1].append(word)
         else:
             groups.append((name, [word]))
         before = word
     return [_span(text, name, group) for name, group in groups]
-
-
-def _parts(label: str) -> tuple[str, str]:
-    """`B-PER` → (`B`, `PER`); a label without a prefix has none."""
-    prefix, dash, name = label.partition("-")
-    return (prefix, name) if dash and prefix in "BIESLU" and len(prefix) == 1 else ("", label)
 
 
 def _span(text: str, name: str, group: Sequence[Word]) -> Span:
