@@ -110,6 +110,26 @@ def test_a_full_batch_does_not_wait(clock: Clock) -> None:
     assert names(queue.take(timeout=0)) == ["a", "b"]
 
 
+def test_nobody_misses_his_deadline_for_the_sake_of_company(clock: Clock) -> None:
+    queue = Queue(99, Batching(most=9), clock=clock)
+    queue.put(work("hurried", 8, together=1, deadline=120.0))
+    for name in "abc":
+        queue.put(work(name, 8, together=1))
+    assert (names(queue.take()), len(queue)) == (["hurried", "a"], 2)
+
+
+def test_a_bound_counts_from_the_next_batch_on_and_never_widens(clock: Clock) -> None:
+    queue = Queue(99, Batching(most=9, budget=4), clock=clock)
+    for name in "abcdefgh":
+        queue.put(work(name, together=1))
+    assert len(queue.take()) == 4
+    queue.bound(2)
+    queue.bound(3)
+    assert len(queue.take()) == 2
+    queue.bound(0)
+    assert len(queue.take()) == 1
+
+
 def test_work_whose_time_has_passed_is_refused_and_never_taken(clock: Clock) -> None:
     told: list[JumarError] = []
     queue = Queue(99, clock=clock)
@@ -202,6 +222,19 @@ def test_a_batch_waits_for_those_who_were_there_before_and_goes_once_all_are(clo
         queue.put(Work(number, 8.0, together="k", arrived=clock.now))
     worker.join(60)
     assert len(taken) == 6
+
+
+def test_a_batch_of_minutes_waits_for_them_a_moment_only(clock: Clock) -> None:
+    queue = crowd(clock, first=4, again=2)
+    taken: list[Work] = []
+    worker = threading.Thread(target=lambda: taken.extend(queue.take()))
+    worker.start()
+    while not taken and clock.now < 104.0:  # a quarter of their 16 s
+        clock.now += 0.05
+        worker.join(0.05)
+    worker.join(60)
+    assert clock.now < 102.0
+    assert len(taken) == 2
 
 
 def test_who_comes_while_it_waits_in_vain_is_not_waited_for_again(clock: Clock) -> None:

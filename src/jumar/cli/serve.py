@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _NEEDS = ("aiohttp", "starlette", "uvicorn", "python_multipart", "websockets", "prometheus_client")
 
+_REQUESTS, _PICTURES = 32, 4
+"""Of a batch, where nobody says how many: few pictures fill a device, and all wait for the last."""
+
 _COUNT = click.IntRange(min=1)
 _SECONDS = click.FloatRange(min=0, min_open=True)
 _FILE = click.Path(path_type=Path)
@@ -102,9 +105,9 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--max-batch-size",
     type=_COUNT,
-    default=32,
-    show_default=True,
-    help="Requests answered together, where a model can.",
+    metavar="N",
+    help="Requests answered together, where a model can, or pictures drawn together."
+    f"  [default: {_REQUESTS}, {_PICTURES} pictures]",
 )
 @click.option(
     "--max-batch-tokens",
@@ -314,7 +317,10 @@ def _service(**how: Any) -> Service:
         workers=how["workers"],
         queue=how["max_queue"],
         batching=Batching(
-            how["max_batch_size"], how["max_batch_tokens"], how["batch_window_ms"] / 1e3
+            how["max_batch_size"] or _REQUESTS,
+            how["max_batch_tokens"],
+            how["batch_window_ms"] / 1e3,
+            None if how["max_batch_size"] else _PICTURES,
         ),
         results=how["result_cache_entries"],
         require_verified=how["require_verified"],

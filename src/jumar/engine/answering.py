@@ -1,7 +1,8 @@
-"""How a worker answers the work that it took: a request alone, texts of many callers together."""
+"""How a worker answers the work that it took: a request alone, or many callers' together."""
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -14,6 +15,7 @@ from jumar.engine.record import Owed
 from jumar.engine.results import Encoding, Vectors
 from jumar.engine.service import Model
 from jumar.engine.visit import Visit
+from jumar.engine.watched import WatchedModel
 
 OnceMore = Callable[[Work, bool], bool]
 """Lets work of a lost worker wait again; False where it has had its tries. The second argument:
@@ -23,16 +25,21 @@ whether an operator was found guilty meanwhile, which makes it worth another one
 
 def answer(
     model: Model, batch: list[Work], parity: Parity, once_more: OnceMore, owed: Owed
-) -> None:
+) -> JumarError | None:
     """Answer a batch; each work's future has its answer, its error, or the work waits again.
 
     `Work.what` is a pair: a `Visit` or an `Encoding`, and its future. A caller has his answer
     before the report of it is on disk, which is for the operator: that is `owed`.
+
+    Gives the error of a call for several requests, where that failed and they were taken apart.
     """
-    if isinstance(batch[0].what[0], Visit):
-        _generate(model, batch[0], parity, once_more, owed)
-    else:
+    if not isinstance(batch[0].what[0], Visit):
         _encode(model, batch, once_more)
+    elif len(batch) > 1:
+        return _generate_together(model, batch, parity, once_more, owed)
+    else:
+        _generate(model, batch[0], parity, once_more, owed)
+    return None
 
 
 def begins(work: Work) -> bool:
@@ -49,12 +56,7 @@ def fail(future: Future[Any], error: JumarError) -> None:
 
 def _generate(model: Model, work: Work, parity: Parity, once_more: OnceMore, owed: Owed) -> None:
     visit, future = work.what
-    waited = time.monotonic() - work.arrived
-    visit.run.known |= {
-        "parity": parity,
-        "queue_wait_ms": round(waited * 1e3, 3),
-        "enqueued_at_ms": round((time.time() - waited) * 1e3),
-    }
+    visit.run.known |= _known(work, parity)
     try:
         result = model.answer(visit, owed=owed)
     except JumarError as error:
@@ -65,6 +67,36 @@ def _generate(model: Model, work: Work, parity: Parity, once_more: OnceMore, owe
         visit.run.warn(f"It was run again: the worker was lost ({result.metadata.error})")
     else:
         future.set_result(result)
+
+
+def _generate_together(
+    model: Model, batch: list[Work], parity: Parity, once_more: OnceMore, owed: Owed
+) -> JumarError | None:
+    """All in one call; whoever has no result of it is answered alone."""
+    assert isinstance(model, WatchedModel)
+    visits: list[Visit] = [work.what[0] for work in batch]
+    group = {"batch_size": len(batch), "batch_group_id": secrets.token_hex(8)}
+    for work, visit in zip(batch, visits, strict=True):
+        visit.run.known |= {**_known(work, parity), **group}
+    left_over, error = model.answer_together(
+        visits, lambda number, result: batch[number].what[1].set_result(result), owed=owed
+    )
+    lost = not model.alive
+    for work, run in ((batch[number], visits[number].run) for number in left_over):
+        run.known |= {"batch_size": 1, "batch_group_id": None}
+        run.warn(f"It was run again, alone: in one call with {len(batch) - 1} others: {error}")
+        if not (lost and once_more(work, model.healed)):
+            _generate(model, work, parity, once_more, owed)
+    return error
+
+
+def _known(work: Work, parity: Parity) -> dict[str, Any]:
+    waited = time.monotonic() - work.arrived
+    return {
+        "parity": parity,
+        "queue_wait_ms": round(waited * 1e3, 3),
+        "enqueued_at_ms": round((time.time() - waited) * 1e3),
+    }
 
 
 def _stopped(visit: Visit) -> bool:

@@ -18,13 +18,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jumar.contracts.errors import Cancelled, DeadlineExceeded, JumarError, NotReady, Overloaded
 
 PATIENCE = 0.25
 """Part of its own time for which a batch waits for those who were together before."""
+
+LONGEST_PATIENCE_S = 0.1
+"""Who asks again at once has by then: a batch of pictures may take minutes."""
 
 CROWD = 3
 """From so many on: one caller who asks again at once may be counted twice."""
@@ -62,12 +65,14 @@ class Work:
 @dataclass(frozen=True)
 class Batching:
     """How much is answered together: works, their sizes added up, and the seconds that a batch
-    that is not full waits for more, whether or not there was a crowd before.
+    that is not full waits for more, whether or not there was a crowd before. `pictures` is the
+    budget of models that draw; None: `most`.
     """
 
     most: int = 1
     budget: int = 1 << 62
     window: float = 0.0
+    pictures: int | None = None
 
 
 class Queue:
@@ -174,6 +179,12 @@ class Queue:
         work.refuse(Cancelled("Stopped by the caller while it waited."))
         return True
 
+    def bound(self, budget: int) -> None:
+        """From now on at most this much in a batch, whatever was allowed."""
+        with self._changed:
+            budget = min(self._batching.budget, max(1, budget))
+            self._batching = replace(self._batching, budget=budget)
+
     def finish(self, error: JumarError | None = None) -> None:
         """Refuse all that comes with this error; what waits is still given out."""
         with self._changed:
@@ -229,16 +240,23 @@ class Queue:
         others = self._last[0] != batch[0].together or len(batch) < len(self._waiting)
         if others or len(batch) >= crowd or crowd < CROWD:
             return asked
-        return max(asked, since + PATIENCE * sum(work.seconds for work in batch))
+        patience = PATIENCE * sum(work.seconds for work in batch)
+        return max(asked, since + min(patience, LONGEST_PATIENCE_S))
 
     def _company(self, first: Work, like: list[Work]) -> list[Work]:
         batch, size = [first], first.size
         for work in sorted(like, key=lambda work: abs(work.size - first.size)):
             fits = len(batch) < self._batching.most and size + work.size <= self._batching.budget
-            if fits:
+            if fits and self._in_time([*batch, work]):
                 batch.append(work)
                 size += work.size
         return batch
+
+    def _in_time(self, batch: list[Work]) -> bool:
+        """Whether nobody in it is expected to miss his deadline for the sake of the others."""
+        deadlines = [work.deadline for work in batch if work.deadline is not None]
+        done = self._clock() + sum(work.seconds for work in batch)
+        return not deadlines or done <= min(deadlines)
 
     def _has_room(self, batch: list[Work]) -> bool:
         size = sum(work.size for work in batch)

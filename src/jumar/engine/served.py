@@ -109,7 +109,10 @@ class Served:
         self._room = room or nullcontext()
         self._before = before
         self._make_room = make_room
-        self._queue = Queue(service.queue, service.batching)
+        batching = service.batching
+        if "num_inference_steps" in loaded.spec.config:
+            batching = replace(batching, budget=batching.pictures or batching.most)
+        self._queue = Queue(service.queue, batching)
         self._results = Results(service.results)
         self._bounds = (
             {"batch_tokens": service.batching.budget}
@@ -154,7 +157,8 @@ class Served:
             InvalidRequest: it is for another model, or needs another load.
         """
         self.terms.fit(visit.resolved)
-        return self._put(visit, deadline=visit.deadline)
+        key, size = (None, 1) if self.service.in_process else visit.company
+        return self._put(visit, deadline=visit.deadline, together=key, size=size)
 
     def encode(self, encoding: Encoding, *, deadline: float | None = None) -> Future[Vectors]:
         """Let texts wait for what is read of them, in a batch with others'; not those whose
@@ -343,7 +347,9 @@ class Served:
 
     def _answer(self, model: Model, batch: list[Work], owed: Owed) -> None:
         begun = time.monotonic()
-        answer(model, batch, self.parity, self._once_more, owed)
+        apart = answer(model, batch, self.parity, self._once_more, owed)
+        if isinstance(apart, InsufficientMemory):
+            self._queue.bound(sum(work.size for work in batch) // 2)
         spent = (time.monotonic() - begun) / sum(work.size for work in batch)
         old = self._seconds or spent
         self._seconds = old + _SMOOTHING * (spent - old)
@@ -355,6 +361,7 @@ class Served:
         if work.tries > int(healed):
             return False
         work.tries += 1
+        work.together = None  # it may be what the worker was lost at
         self._queue.again([work])
         return True
 

@@ -26,7 +26,7 @@ class Service:
     Args:
         workers: Processes, each with the model.
         queue: Requests that may wait; one more is refused.
-        batching: How much of equal config is answered together (encoders).
+        batching: How much of equal config is answered together: texts, pictures.
         results: Texts whose results are kept, so that they are not computed twice; 0: none.
         require_verified: A model without goldens of this kind of device is not ready either.
         heartbeat, load_heartbeat: Silences that are a hang, in seconds; None: a worker's own.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,14 @@ class Visit:
         self.run = Run(
             self.resolved, inputs, listener=listener, cancel=cancel, deadline=self.deadline
         )
+
+    @property
+    def company(self) -> tuple[Hashable, int]:
+        """A key that is equal for requests that one call may answer (None: it is answered alone),
+        and how much this one counts in a call: pictures.
+        """
+        asked = getattr(self.family, "company", None)
+        return (None, 1) if asked is None else asked(self.resolved, self.run.inputs)
 
 
 class Terms:

@@ -28,6 +28,7 @@ from jumar.engine.endings import error_of
 from jumar.engine.healing import Failed, Investigate, found_guilty, may_be_an_operators
 from jumar.engine.record import Owed, Record
 from jumar.engine.seat import Seat
+from jumar.engine.together import Ended, Party, heard_together
 from jumar.engine.visit import Terms, Visit
 from jumar.engine.worker import SEATING, Order, Part, heard, worker
 from jumar.isolate import Child, Died, Hung, Raised, Zygote
@@ -47,7 +48,7 @@ LOADING_S = 1800.0
 ANSWERING_S = 600.0
 """Silence that is a hang while it answers: a first step may compile for minutes."""
 
-_PATIENCE_S = {"place": 0.0, "load": 0.5, "generate": 5.0, "encode": 5.0}
+_PATIENCE_S = {"place": 0.0, "load": 0.5, "generate": 5.0, "generate_together": 5.0, "encode": 5.0}
 """Time to stop by itself, at its next step, for a worker that is told to or has no time left."""
 
 
@@ -183,6 +184,31 @@ class WatchedModel:
             self._healed(run, generated)
         return record.result
 
+    def answer_together(
+        self, visits: Sequence[Visit], ended: Ended, *, owed: Owed | None = None
+    ) -> tuple[list[int], JumarError | None]:
+        """Answer requests of equal `company` in one call; `ended` is told of each at its end.
+
+        Gives the numbers of those who have no result of it, and why: the call itself failed.
+        """
+        records = [Record(one.run, one.destination, lambda: self._seat, owed) for one in visits]
+        party = Party(visits, records, ended)
+
+        def generated() -> None:
+            child = self._loaded(party)
+            self._checked(
+                self._asked(child, "generate_together", party, owed=owed, hears=heard_together)
+            )
+
+        try:
+            with self._lock:
+                self._healed(party, generated)
+        except JumarError as error:
+            for one in visits if not self.alive else ():
+                one.destination.sweep()
+            return party.left_over, error
+        return party.left_over, None
+
     def encode(
         self,
         texts: str | Sequence[str],
@@ -283,6 +309,7 @@ class WatchedModel:
         run: Run,
         destination: Destination | None = None,
         owed: Owed | None = None,
+        hears: Callable[[Any, Any], None] = heard,
     ) -> Part:
         """What the child makes of an order. A child that is lost leaves an error and no litter."""
         run.check()  # a caller who has stopped already is not answered, however fast it would be
@@ -296,7 +323,7 @@ class WatchedModel:
             order,
             deadline=None if order.left is None else max(order.left, 0) + patience + TICK_S,
             heartbeat=self._loading_s if what in SEATING else self._answering_s,
-            on_told=lambda told: heard(told, run),
+            on_told=lambda told: hears(told, run),
             meanwhile=(owed or Owed()).settle,
             stop=run.cancel,
             patience=patience,

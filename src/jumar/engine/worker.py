@@ -13,7 +13,16 @@ from jumar.contracts.errors import Cancelled
 from jumar.contracts.results import BackendTimelineEntry, StageEventRecord
 from jumar.engine.record import typed
 from jumar.engine.seat import Seat, seat_for
-from jumar.engine.steps import Loaded, Made, accelerator_of, answer, encode, let_go, load_model
+from jumar.engine.steps import (
+    Loaded,
+    Made,
+    accelerator_of,
+    answer,
+    answer_together,
+    encode,
+    let_go,
+    load_model,
+)
 from jumar.isolate import tell
 from jumar.isolate.outcomes import Failure
 from jumar.runtime.artifacts import Destination
@@ -68,6 +77,12 @@ class Part:
     cache_hits: list[str] = field(default_factory=list)
     latent_stats: dict[str, float] | None = None
 
+    def seen_of(self, run: Run) -> Part:
+        """With what a run has recorded in the worker."""
+        self.config, self.timeline = run.config, run.timeline
+        self.cache_hits, self.latent_stats = run.cache_hits, run.latent_stats
+        return self
+
     def add_to(self, run: Run) -> None:
         """Take it over into the caller's run."""
         run.config.update(self.config)
@@ -92,16 +107,8 @@ class _Worker:
     def answer(self, order: Order) -> Part:
         """Do what is asked. What goes wrong is in the part, with all that was before it."""
         cancel = threading.Event()
-        deadline = None if order.left is None else time.monotonic() + order.left
         self._request = order.request or self._request
-        assert self._request is not None, "the first order has the request"
-        run = Run(
-            replace(self._request, **order.changes),
-            order.inputs,
-            listener=lambda event: _told(event, run, cancel),
-            cancel=cancel,
-            deadline=deadline,
-        )
+        run = self._run(order, cancel)
         part = Part()
         try:
             part.value = DOES[order.what](self, order, run, part.made)
@@ -109,8 +116,7 @@ class _Worker:
             part.failure = Failure.of(typed(error))
             part.broken = self._is_broken()
         part.seat = self._seat if order.what in SEATING else None
-        part.config, part.timeline = run.config, run.timeline
-        part.cache_hits, part.latent_stats = run.cache_hits, run.latent_stats
+        part.seen_of(run)
         if part.failure is not None and self._seat.placement is not None and not part.broken:
             let_go(self._seat.placement)
         return part
@@ -130,10 +136,35 @@ class _Worker:
         assert self._loaded is not None and order.destination is not None
         answer(self._loaded, run, order.destination, made)
 
+    def generate_together(self, order: Order, run: Run, made: Made) -> None:
+        """Answer the requests of `order.inputs` in one call; each has its part as soon as it is
+        there. `run` is told of the call.
+        """
+        assert self._loaded is not None and run.cancel is not None
+        orders: list[Order] = order.inputs["orders"]
+        runs = [self._run(one, run.cancel, number) for number, one in enumerate(orders)]
+        destinations = [one.destination for one in orders if one.destination is not None]
+        ended = answer_together(self._loaded, run, runs, destinations)
+        for number, (files, error) in enumerate(ended):
+            failure = None if error is None else Failure.of(typed(error))
+            tell((number, Part(made=files, failure=failure).seen_of(runs[number])))
+
     def encode(self, order: Order, run: Run, made: Made) -> Any:
         """Answer texts with vectors: float32 [n, dimensions]."""
         assert self._loaded is not None
         return encode(self._loaded, run)
+
+    def _run(self, order: Order, cancel: threading.Event, number: int | None = None) -> Run:
+        """The run of an order; `number` where it is one of several of the same call."""
+        assert self._request is not None, "the first order has the request"
+        run = Run(
+            _changed(self._request, order.changes),
+            order.inputs,
+            listener=lambda event: _told(event, run, cancel, number),
+            cancel=cancel,
+            deadline=None if order.left is None else time.monotonic() + order.left,
+        )
+        return run
 
     def _is_broken(self) -> bool:
         """Whether the device raises at the mere question: then every later call would."""
@@ -147,10 +178,15 @@ class _Worker:
         return False
 
 
+def _changed(asked: ResolvedRequest, changes: Mapping[str, Any]) -> ResolvedRequest:
+    return replace(asked, **changes) if changes else asked
+
+
 DOES: dict[str, Callable[[_Worker, Order, Run, Made], Any]] = {
     "place": _Worker.place,
     "load": _Worker.load,
     "generate": _Worker.generate,
+    "generate_together": _Worker.generate_together,
     "encode": _Worker.encode,
 }
 
@@ -167,11 +203,13 @@ def heard(told: Any, run: Run) -> None:
     )
 
 
-def _told(event: StageEventRecord, run: Run, cancel: threading.Event) -> None:
+def _told(
+    event: StageEventRecord, run: Run, cancel: threading.Event, number: int | None = None
+) -> None:
     """Pass an event on; a cancel that comes back is noticed at the run's next step."""
     kept = bool(run.events) and run.events[-1] is event
     told = (event.event, event.stage, event.timestamp_ms, event.data, kept)
     try:
-        tell(told, at_once=event.event != "stage_finished")
+        tell(told if number is None else (number, told), at_once=event.event != "stage_finished")
     except Cancelled:
         cancel.set()

@@ -111,6 +111,8 @@ def _plan(model: str, row: dict[str, Any], service: Service, device: str) -> Pla
     config = {key: loaded.config[key] for key in given}
     own = {name: row[key] for key, name in _SERVICE.items() if key in row}
     batching = {name: row[key] for key, name in _BATCHING.items() if key in row}
+    if "most" in batching:
+        batching["pictures"] = None
     if "window" in batching:
         batching["window"] /= 1e3
     if own or batching:

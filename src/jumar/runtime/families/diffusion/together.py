@@ -50,11 +50,13 @@ def company(request: ResolvedRequest, inputs: Mapping[str, Any]) -> tuple[Hashab
     spec, config = request.spec, request.config
     count = config.get("num_images_per_prompt") or 1
     arguments = call_arguments(spec)
+    drawn_on = any(isinstance(value, Picture) for value in inputs.values())
     fits = (
         spec.options["pipeline"] in PIPELINES
         and not any(config.get(key) for key in MIXING)
         and all(arguments[key] in ROWS for key in inputs)
         and all(isinstance(value, str | Picture) for value in inputs.values())
+        and not (drawn_on and count > 1)  # there a pipeline repeats the picture, not its noise
     )
     if not fits:
         return None, count
@@ -67,10 +69,8 @@ def company(request: ResolvedRequest, inputs: Mapping[str, Any]) -> tuple[Hashab
 
 
 def merged(calls: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[slice]]:
-    """The arguments of one call for all of these, and the rows of each in what it returns.
-
-    Several pictures of one prompt are rows like others: pipelines that repeat prompts and pictures
-    themselves do not repeat both in the same order.
+    """The arguments of one call for all of these, and the rows of each in what it returns. Several
+    pictures of one prompt are rows like others.
     """
     generators = [_listed(call["generator"]) for call in calls]
     rows = {
