@@ -113,6 +113,7 @@ def test_a_text_that_was_read_is_not_read_again_and_the_answer_says_so(reading: 
     )
     metrics = reading.client.get("/metrics").text
     assert 'jumar_result_cache_total{model="topics",outcome="hit"}' in metrics
+    assert 'jumar_model_memory_peak_bytes{device_class="cpu",model="topics"}' in metrics
 
 
 WRONG = [

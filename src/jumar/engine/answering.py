@@ -126,7 +126,8 @@ def _encode(model: Model, batch: list[Work], once_more: OnceMore) -> None:
     for work, one in zip(batch, asked, strict=True):
         here = slice(at, at + len(one.texts))
         counts = (tokens[here], over[here], windows[here])
-        work.what[1].set_result(Vectors(values[here], *counts, head=told.get("head")))
+        found = Vectors(values[here], *counts, head=told.get("head"), peak_mb=model.peak_mb)
+        work.what[1].set_result(found)
         at += len(one.texts)
 
 

@@ -63,6 +63,11 @@ class InlineModel:
         return self._here().fingerprint
 
     @property
+    def peak_mb(self) -> float | None:
+        """As that of a `PlacedModel`: of the server's whole process."""
+        return self._here().peak_mb
+
+    @property
     def identity(self) -> Hashable:
         """All that its answers depend on: another worker of the same gives the same answers."""
         return self._here().identity

@@ -16,7 +16,7 @@ from jumar.contracts.requests import GenerateRequest
 from jumar.contracts.results import GenerateResult
 from jumar.engine.record import Owed, Record
 from jumar.engine.seat import Seat
-from jumar.engine.steps import Loaded, answer, encode, let_go
+from jumar.engine.steps import Loaded, Made, answer, encode, let_go
 from jumar.engine.visit import Terms, Visit
 from jumar.runtime.families import Family
 from jumar.runtime.run import Listener, Run
@@ -37,6 +37,8 @@ class PlacedModel:
         loading: Run,
     ) -> None:
         self.load_timings = loading.timings
+        self.peak_mb: float | None = None
+        """The most memory that the last texts took, as a report has it for other runs."""
         self._terms = Terms(resolved)
         self._family = family
         self._seat = seat
@@ -116,8 +118,11 @@ class PlacedModel:
         listed = [texts] if isinstance(texts, str) else list(texts)
         resolved = catalog.resolve(self._terms.request({"texts": listed, **config}))
         run = Run(resolved, self._family.prepare(resolved), listener=listener, cancel=cancel)
+        made = Made()
         with self._lock:
-            return encode(self._open(), run)
+            vectors = encode(self._open(), run, made)
+        self.peak_mb = made.peak_mb
+        return vectors
 
     def close(self) -> None:
         """Let go of the device's memory. Further requests are refused."""

@@ -54,7 +54,8 @@ class Vectors:
     """What was read: one value for each text of an `Encoding` (numbers float32 [n, …], or spans);
     `tokens` of each, special ones included, how many were `over` the model's limit and left out,
     and in how many `windows` it was read: all empty where the model does not count. `hits` values
-    were known before; `head` says what the values of a classifier are (`readings.Head`).
+    were known before; `head` says what the values of a classifier are (`readings.Head`); `peak_mb`
+    is the most memory that it took to compute, in MB of 10**6 bytes.
     """
 
     values: Sequence[Any]
@@ -63,6 +64,7 @@ class Vectors:
     windows: tuple[int, ...] = ()
     hits: int = 0
     head: Mapping[str, Any] | None = None
+    peak_mb: float | None = None
 
 
 _Kept = tuple[Any, ...]
@@ -140,7 +142,9 @@ class Look:
         rows = [every[at] for at in range(len(self.encoding.texts))]
         values, *counts = zip(*rows, strict=True)
         tokens, over, windows = counts or ((), (), ())
-        return Vectors(values, tokens, over, windows, len(self.known), self.results.heads[kind])
+        peak = None if computed is None else computed.peak_mb
+        head = self.results.heads[kind]
+        return Vectors(values, tokens, over, windows, len(self.known), head, peak)
 
 
 def _counts(computed: Vectors) -> tuple[tuple[int, ...], ...]:

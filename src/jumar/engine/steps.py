@@ -130,11 +130,15 @@ def answer_together(
         yield made, failed
 
 
-def encode(loaded: Loaded, run: Run) -> np.ndarray[Any, Any]:
+def encode(loaded: Loaded, run: Run, made: Made) -> np.ndarray[Any, Any]:
     """Vectors of the run's texts: float32 [n, dimensions]."""
+    placement = loaded.plan.placement
+    accelerator, index = accelerator_of(placement), placement.device.index
     for told in loaded.told:
         run.warn(told)
+    accelerator.reset_peak(index)
     vectors: np.ndarray[Any, Any] = loaded.model.encode(run)  # type: ignore[attr-defined]
+    made.peak_mb = accelerator.peak_mb(index)
     return vectors
 
 

@@ -83,6 +83,8 @@ class WatchedModel:
         renews: bool = True,
     ) -> None:
         self.load_timings: dict[str, float] = {}
+        self.peak_mb: float | None = None
+        """The most memory that the last texts took, as a report has it for other runs."""
         self._terms = Terms(loaded)
         self._loading_s = load_heartbeat or LOADING_S
         self._answering_s = heartbeat or ANSWERING_S
@@ -228,9 +230,9 @@ class WatchedModel:
         run = Run(resolved, inputs, listener=listener, cancel=cancel)
 
         def encoded() -> np.ndarray[Any, Any]:
-            vectors: np.ndarray[Any, Any] = self._checked(
-                self._asked(self._loaded(run), "encode", run)
-            )
+            part = self._asked(self._loaded(run), "encode", run)
+            vectors: np.ndarray[Any, Any] = self._checked(part)
+            self.peak_mb = part.made.peak_mb
             return vectors
 
         with self._lock:

@@ -152,7 +152,7 @@ class _Worker:
     def encode(self, order: Order, run: Run, made: Made) -> Any:
         """Answer texts with vectors: float32 [n, dimensions]."""
         assert self._loaded is not None
-        return encode(self._loaded, run)
+        return encode(self._loaded, run, made)
 
     def _run(self, order: Order, cancel: threading.Event, number: int | None = None) -> Run:
         """The run of an order; `number` where it is one of several of the same call."""

@@ -74,6 +74,8 @@ class Metrics:
 
     def __init__(self, house: House, jobs: Jobs, machine: Machine) -> None:
         self.registry = CollectorRegistry()
+        self._house = house
+        self._peaks: dict[str, float] = {}  # of encoders, as they were told last
         self._labelled: dict[tuple[Any, ...], Any] = {}
         self._requests = self._made(Counter, "jumar_requests_total")
         self._seconds = self._made(Histogram, "jumar_request_duration_seconds", buckets=_SECONDS)
@@ -102,13 +104,21 @@ class Metrics:
             self._waited.labels(model).observe(report.queue_wait_ms / 1e3)
         if (peak := report.memory.get("peak_mb")) is not None:  # MB of 10**6 bytes
             device_class = report.fingerprint.get("device_class", report.backend)
-            self._memory.labels(model, device_class).set(peak * 1e6)
+            self._of(self._memory, model, device_class).set(peak * 1e6)
 
     def read(self, model: str, found: Vectors) -> None:
         """An encoder has read texts."""
         self._of(self._tokens, model).inc(sum(found.tokens))
         self._of(self._results, model, "hit").inc(found.hits)
         self._of(self._results, model, "miss").inc(len(found.values) - found.hits)
+        if found.peak_mb is not None and found.peak_mb != self._peaks.get(model):
+            self._peaks[model] = found.peak_mb
+            self._of(self._memory, model, self._class_of(model)).set(found.peak_mb * 1e6)
+
+    def _class_of(self, model: str) -> str:
+        """Of the device that it is on; empty where it has gone meanwhile."""
+        on = (s.device_class for s in self._house.models() if s.loaded.manifest.id == model)
+        return next((one for one in on if one is not None), "")
 
     def text(self) -> bytes:
         """Everything, in Prometheus' text format."""
