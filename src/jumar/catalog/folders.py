@@ -18,11 +18,11 @@ from jumar.catalog.manifest import Manifest
 from jumar.contracts.errors import InvalidInput
 from jumar.reporting.entailment import sides_of
 
-_TEXTS = {"texts": {"required": True}}
-_PAIRS = {**_TEXTS, "text_pairs": None}
-_HYPOTHESES = {"texts": {"required": True}, "hypotheses": {"required": True}}
-_QUESTIONS = {"state": {"required": True}, "questions": {"required": True}}
-_QUERY = {"texts": {"required": True}, "query": {"required": True}}
+_TEXTS: dict[str, Any] = {"texts": {"required": True}}
+_PAIRS: dict[str, Any] = {**_TEXTS, "text_pairs": None}
+_HYPOTHESES: dict[str, Any] = {"texts": {"required": True}, "hypotheses": {"required": True}}
+_QUESTIONS: dict[str, Any] = {"state": {"required": True}, "questions": {"required": True}}
+_QUERY: dict[str, Any] = {"texts": {"required": True}, "query": {"required": True}}
 
 _SURFACES = {
     "classification": "classify",

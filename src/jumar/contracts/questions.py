@@ -156,7 +156,7 @@ def _refused(where: str, kind: Any, error: ValidationError) -> InvalidQuestion:
         )
     fields = [str(part) for part in first["loc"][1:2]]
     if first["type"] == "extra_forbidden" and len(first["loc"]) == 2:
-        known = did_you_mean(fields[0][:100], _FIELDS[str(kind)])
+        known = did_you_mean(fields[0][:100], _MODELS[str(kind)].model_fields)
         return InvalidQuestion(
             f"A {kind} has no field {fields[0][:100]!r}.",
             hint=known,
@@ -167,9 +167,12 @@ def _refused(where: str, kind: Any, error: ValidationError) -> InvalidQuestion:
     return InvalidQuestion(f"{field}: {said}.", param=field)
 
 
-_FIELDS = {
-    kind: list(model.model_fields)
-    for kind, model in zip(TYPES, (Choice, Noul, Score, Set, Span), strict=True)
+_MODELS: dict[str, type[BaseModel]] = {
+    "choice": Choice,
+    "noul": Noul,
+    "score": Score,
+    "set": Set,
+    "span": Span,
 }
 
 

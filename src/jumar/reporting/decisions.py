@@ -100,14 +100,16 @@ class Asked:
 
         `values` has for each row the logits [labels], or the spans of a token head.
         """
+        own: dict[str, list[Any]] = {}
+        for row, value in zip(self.rows, values, strict=True):
+            own.setdefault(row.name, []).append(value)
         found: dict[str, dict[str, Any]] = {}
         for name, question in self.questions.items():
             if isinstance(question, InvalidQuestion):
                 found[name] = {"error": question.envelope()["error"]}
                 continue
-            own = [values[at] for at, row in enumerate(self.rows) if row.name == name]
             try:
-                answered = _ANSWERS[question.type](question, head, own)
+                answered = _ANSWERS[question.type](question, head, own[name])
             except InvalidQuestion as error:
                 answered = {"error": error.envelope()["error"]}
             found[name] = {"type": question.type, **answered}
