@@ -241,6 +241,8 @@ class House:
 
 def _is_here(backend: str, device: str) -> bool:
     """Whether a caller's word for a device means this one: `auto`, its kind, or itself."""
+    if backend == "auto":
+        return True
     kind, index = parse(backend, accelerators())
     own, _ = parse(device, accelerators())
     return kind == "auto" or (kind == own and (index is None or backend == device))

@@ -35,6 +35,8 @@ class Plan:
         """
         known = manifest.tasks[request.task].config
         ours = {key: value for key, value in self.config.items() if key in known}
+        if not ours:
+            return request
         for key, value in ours.items():
             given = request.config.get(key)
             if given is not None and accepted(known[key], given, f"config.{key}") != value:

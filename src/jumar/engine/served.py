@@ -27,6 +27,7 @@ from jumar.contracts.errors import (
     DependencyMissing,
     DeviceUnavailable,
     InsufficientMemory,
+    InvalidModelOutput,
     InvalidRequest,
     JumarError,
     NotReady,
@@ -40,7 +41,7 @@ from jumar.engine.healing import Investigate, Suspicion, from_outside
 from jumar.engine.inline import InlineModel
 from jumar.engine.queue import Queue, Work
 from jumar.engine.record import Owed
-from jumar.engine.results import Encoding, Results, Vectors
+from jumar.engine.results import Encoding, Look, Results, Vectors
 from jumar.engine.service import Model, Prove, Service
 from jumar.engine.states import States
 from jumar.engine.visit import Terms, Visit
@@ -165,28 +166,17 @@ class Served:
         results are known.
         """
         self._may_wait()
-        found: Future[Vectors] = Future()
         look = self._results.begin(encoding)
+        found = _Looked(look)
         if not look.missing:
-            found.set_result(look.completed(None))
+            found.set_result(None)
             return found
         wanted = encoding.only(look.missing) if look.known else encoding
         wanted = replace(wanted, config={**self._bounds, **wanted.config})
         key = (*sorted(wanted.config.items()), *wanted.beside)
-        asked = self._put(wanted, deadline=deadline, together=(key,), size=wanted.tokens)
-
-        def computed(done: Future[Vectors]) -> None:
-            if done.cancelled():
-                found.cancel()
-            elif found.set_running_or_notify_cancel():
-                if (error := done.exception()) is not None:
-                    found.set_exception(error)
-                else:
-                    found.set_result(look.completed(done.result()))
-
-        asked.add_done_callback(computed)
-        found.add_done_callback(lambda one: one.cancelled() and asked.cancel())
-        return found
+        return self._put(
+            wanted, deadline=deadline, together=(key,), size=wanted.tokens, future=found
+        )
 
     def finish(self) -> None:
         """Refuse what comes, answer what waits, and end the workers. Does not wait: `join` does."""
@@ -211,9 +201,9 @@ class Served:
         self.stop()
         self.join()
 
-    def _put(self, what: Any, **more: Any) -> Future[Any]:
+    def _put(self, what: Any, *, future: Future[Any] | None = None, **more: Any) -> Future[Any]:
         self._may_wait()
-        future: Future[Any] = Future()
+        future = future or Future()
         seconds = self._seconds * more.get("size", 1)
         work = Work((what, future), seconds, refuse=lambda error: fail(future, error), **more)
 
@@ -364,6 +354,23 @@ class Served:
         work.together = None  # it may be what the worker was lost at
         self._queue.again([work])
         return True
+
+
+class _Looked(Future[Vectors]):
+    """What is read of texts: what was computed, beside what was known."""
+
+    def __init__(self, look: Look) -> None:
+        super().__init__()
+        self._look = look
+
+    def set_result(self, result: Vectors | None) -> None:
+        """Those of the missing texts have been computed."""
+        try:
+            super().set_result(self._look.completed(result))
+        except ValueError as error:
+            told = InvalidModelOutput("The model gave no value for each text.")
+            told.__cause__ = error
+            self.set_exception(told)
 
 
 def _would_end_the_same(error: JumarError) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Receive, Scope, Send
 
 from jumar.contracts.errors import JumarError
 from jumar.server.asgi import Bounds, Door, Trail, Visitors
@@ -43,7 +45,7 @@ def application(desk: Desk) -> Starlette:
             await app.state.forwarder.close()
 
     app = Starlette(
-        routes=routes(page=desk.settings.page),
+        routes=[Directory(known := routes(page=desk.settings.page)), *known],
         lifespan=life,
         middleware=[
             Middleware(Trail, seen=desk.metrics.seen, tracing=desk.tracing),
@@ -59,6 +61,23 @@ def application(desk: Desk) -> Starlette:
     )
     app.state.desk = desk
     return app
+
+
+class Directory(BaseRoute):
+    """Looks a route up by its path, where that has no name in it: a router tries all in turn."""
+
+    def __init__(self, known: Iterable[BaseRoute]) -> None:
+        plain = (one for one in known if isinstance(one, Route) and not one.param_convertors)
+        self._routes = {route.path: route for route in plain}
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """What the route says; none where there is none."""
+        route = self._routes.get(scope["path"]) if scope["type"] == "http" else None
+        return (Match.NONE, {}) if route is None else route.matches(scope)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on to it."""
+        await self._routes[scope["path"]].handle(scope, receive, send)
 
 
 async def _every(seconds: float, do: Callable[[], object]) -> None:

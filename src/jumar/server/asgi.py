@@ -7,6 +7,7 @@ import logging
 import re
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -31,6 +32,7 @@ UNTRACED = OPEN_TO_ALL | {"/metrics"}
 POLLED = "/page/"
 """What an open page asks for every few seconds, and nobody wants to read of."""
 
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
 _ID = re.compile(r"[\w.:/+=-]{1,128}")
 
 Seen = Callable[[str, str, int, float], None]
@@ -91,9 +93,11 @@ class Trail:
         }
         line.update(scope.get("state", {}).get("told", {}))
         usual = scope["path"].startswith(POLLED) and status < 400
-        access.log(
-            logging.DEBUG if usual else logging.INFO, "%s", json.dumps(line, ensure_ascii=False)
-        )
+        level = logging.DEBUG if usual else logging.INFO
+        if access.isEnabledFor(level):  # made here: a logger would look for who called it
+            access.handle(
+                logging.LogRecord(access.name, level, __file__, 0, _as_json(line), None, None)
+            )
 
 
 class Visitors:
@@ -180,6 +184,8 @@ class Bounds:
 
 
 def _ended(span: Span, scope: Scope, status: int) -> None:
+    if not span.recorded:
+        return
     told = scope["state"].get("told", {})
     route, method = scope["state"].get("route", "other"), scope.get("method", "WEBSOCKET")
     span.end(
@@ -190,6 +196,7 @@ def _ended(span: Span, scope: Scope, status: int) -> None:
     )
 
 
+@lru_cache(maxsize=256)
 def _name(host: str) -> str | None:
     """The name in a Host header, without the port; None where it is no such header."""
     try:

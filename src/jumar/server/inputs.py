@@ -102,6 +102,8 @@ class Screen:
             for key, value in request.inputs.items()
         }
         inputs = {key: self._kept(value) for key, value in read.items()}  # all of it was right
+        if inputs == request.inputs:
+            return request
         return request.model_copy(update={"inputs": inputs})
 
     def _kept(self, value: Any) -> Any:

@@ -111,6 +111,8 @@ class Otel(Tracing):
 class _Sent(Span):
     """A span that OpenTelemetry records."""
 
+    recorded = True
+
     def __init__(self, made: Recorded) -> None:
         carrier: dict[str, str] = {}
         _W3C.inject(carrier, set_span_in_context(made))

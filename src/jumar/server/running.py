@@ -6,9 +6,11 @@ import atexit
 import logging
 import signal
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable
-from logging.handlers import QueueHandler, QueueListener
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
@@ -23,6 +25,7 @@ KEEP_ALIVE_S = 75
 """For an idle connection. Longer than clients keep theirs (httpx, and so OpenAI's: 5 s, as uvicorn
 by itself), so that none sends a request just when the server hangs up.
 """
+_LINES_S = 0.01
 
 
 class Server(uvicorn.Server):
@@ -112,18 +115,50 @@ def _answers(uds: str) -> bool:
     return True
 
 
+class _Lines(logging.Handler):
+    """Hands lines over to the thread that writes them."""
+
+    def __init__(self, lines: SimpleQueue[str | None]) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Let it be written."""
+        self._lines.put(self.format(record))
+
+
+def _write(lines: SimpleQueue[str | None]) -> None:
+    """Write lines until there is None, those of `_LINES_S` seconds at once: to wake this thread for
+    each would take longer than the writing.
+    """
+    ready: list[str | None] = []
+    while None not in ready:
+        ready = [lines.get()]
+        time.sleep(_LINES_S)
+        while not lines.empty():
+            ready.append(lines.get())
+        with suppress(OSError, ValueError):  # nobody reads it any more
+            sys.stderr.write("".join(f"{line}\n" for line in ready if line is not None))
+            sys.stderr.flush()
+
+
 def log_to_stderr(level: str) -> None:
     """One JSON line per request as it is; other messages with time, level and name.
 
     A thread writes them: whoever reads stderr slowly, or not at all, keeps no request waiting.
     """
-    lines: SimpleQueue[logging.LogRecord] = SimpleQueue()
-    writing = QueueListener(lines, logging.StreamHandler())
+    lines: SimpleQueue[str | None] = SimpleQueue()
+    writing = threading.Thread(target=_write, args=(lines,), name="jumar-log", daemon=True)
     writing.start()
-    atexit.register(writing.stop)  # what is left is written first
 
-    def into(form: str) -> QueueHandler:
-        handler = QueueHandler(lines)
+    def end() -> None:  # what is left is written first
+        lines.put(None)
+        writing.join()
+
+    atexit.register(end)
+
+    def into(form: str) -> logging.Handler:
+        handler = _Lines(lines)
         handler.setFormatter(logging.Formatter(form))
         return handler
 

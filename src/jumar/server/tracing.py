@@ -24,6 +24,9 @@ _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
 class Span:
     """Something that has begun; `traceparent` tells others of it."""
 
+    recorded = False
+    """Whether somebody hears of its end."""
+
     def __init__(self, traceparent: str | None = None) -> None:
         self.traceparent = traceparent
 

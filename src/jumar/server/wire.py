@@ -66,7 +66,7 @@ def object_of(text: str | bytes, what: str, *, hint: str | None = None) -> dict[
     """
     try:
         read = text if isinstance(text, str) else text.decode("utf-8-sig")
-        payload = json.loads(read, parse_constant=_no_constant)
+        payload = _JSON.decode(read)
     except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"{what} is no JSON: {error}.", hint=hint) from error
     if not isinstance(payload, dict):
@@ -101,11 +101,12 @@ def checked(model: type[M], payload: dict[str, Any]) -> M:
         UnknownKey: a field that it does not have; the hint names the nearest.
         InvalidRequest: a field is missing, or of the wrong type.
     """
+    known = model.model_fields
     for key in payload:
-        if key not in model.model_fields:
+        if key not in known:
             raise UnknownKey(
                 f"There is no field {key[:100]!r}.",
-                hint=did_you_mean(key[:100], model.model_fields),
+                hint=did_you_mean(key[:100], known),
                 param=key[:100],
             )
     try:
@@ -168,18 +169,18 @@ async def answered(
     """
     asked = asyncio.wrap_future(future)
     gone = asyncio.ensure_future(_gone(request))
+    gone.add_done_callback(lambda ended: asked.cancel())
     try:
-        both: set[asyncio.Future[Any]] = {asked, gone}
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        if asked.done():
-            return asked.result()
-        raise Cancelled("The caller has gone.")
+        return await asked
+    except asyncio.CancelledError:
+        if gone.done():
+            raise Cancelled("The caller has gone.") from None
+        raise
     finally:
         gone.cancel()
-        if not asked.done():
+        if not future.done():
             stop()
             future.cancel()
-            asked.cancel()
 
 
 async def _gone(request: Request) -> None:
@@ -190,6 +191,8 @@ async def _gone(request: Request) -> None:
 def _deeper(payload: Any, levels: int) -> bool:
     level = [payload]
     for _ in range(levels):
+        if not level:
+            return False
         inside = (one.values() if isinstance(one, dict) else one for one in level)
         level = [value for values in inside for value in values if isinstance(value, dict | list)]
     return bool(level)
@@ -197,3 +200,6 @@ def _deeper(payload: Any, levels: int) -> bool:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON number")
+
+
+_JSON = json.JSONDecoder(parse_constant=_no_constant)
