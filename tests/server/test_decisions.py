@@ -197,6 +197,11 @@ def test_the_same_through_generate_and_as_a_card(deciding: Running) -> None:
     assert found == pytest.approx(wanted["guard"]["noul"], abs=1e-6)
     card = deciding.client.get("/v1/models/nli").json()
     assert card["surfaces"] == ["decisions", "classify"]
+    types = {
+        name: deciding.client.get(f"/v1/models/{name}").json()["question_types"]
+        for name in ("nli", "names", "topics")
+    }
+    assert types == {"nli": ["choice", "noul", "score", "set"], "names": ["span"], "topics": []}
 
 
 # ---- many at once --------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from jumar.catalog.index import ModelRow
 from jumar.catalog.manifest import Manifest, Tier
 from jumar.catalog.resolution import REMOTE
 from jumar.contracts.errors import InvalidValue, UnknownModel, did_you_mean
+from jumar.contracts.questions import SENTENCES
 from jumar.engine.answers import digest
 from jumar.engine.served import Served
 from jumar.engine.service import Service
@@ -94,6 +95,7 @@ def _card(desk: Desk, row: ModelRow, served: Served | None) -> dict[str, Any]:
         "tier": row.tier,
         "tasks": list(row.tasks),
         "surfaces": [_SURFACES[task] for task in row.tasks if task in _SURFACES],
+        "question_types": _answers(manifest),
         "aliases": sorted(aliases),
         "licence": manifest.licence,
         "model_sha256": _pinned(desk, manifest),
@@ -129,6 +131,13 @@ def _pinned(desk: Desk, manifest: Manifest) -> str | None:
     named = desk.house.plan(manifest.id).config.get("model_path")
     pinned = manifest.weights and all(one.files for one in manifest.weights.values())
     return digest(manifest) if pinned and named is None else None
+
+
+def _answers(manifest: Manifest) -> list[str]:
+    """The types of questions that it answers."""
+    if "decisions" not in manifest.tasks:
+        return []
+    return list(manifest.options.get("questions", SENTENCES))
 
 
 def _limits(desk: Desk, service: Service) -> dict[str, int]:
