@@ -155,6 +155,7 @@ WRONG = [
     ({"input": []}, 400, "input"),
     ({"input": ["a", " "]}, 400, "input"),
     ({"input": [1, 2]}, 400, "input"),
+    ({"input": [[1, 2], [3]]}, 400, "input"),
     ({"input": "a", "encoding_format": "hex"}, 400, "encoding_format"),
     ({"input": "a", "dimensions": 9999}, 400, "dimensions"),
     ({"input": ["a"] * 3000}, 413, "input"),

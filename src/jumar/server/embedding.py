@@ -7,6 +7,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from jumar.contracts.errors import InvalidValue
 from jumar.engine.results import Vectors
 from jumar.server.contracts import EmbeddingsBody, GenerateBody
 from jumar.server.desk import Desk
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 
 def embed(desk: Desk, payload: dict[str, Any]) -> Asking:
     """Vectors of texts; those of several callers are computed together."""
+    given = payload.get("input")
+    if isinstance(given, list) and given and isinstance(given[0], int | list):
+        raise InvalidValue(
+            "input holds tokens, and whose they are nobody can tell.",
+            hint="Send texts: each model has a tokenizer of its own.",
+            param="input",
+        )
     body = checked(EmbeddingsBody, payload)
     size = 1 if isinstance(body.input, str) else len(body.input)
     config = {} if body.dimensions is None else {"dimensions": body.dimensions}
