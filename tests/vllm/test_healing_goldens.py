@@ -68,6 +68,45 @@ def test_a_vector_is_the_one_of_the_token_that_pools(
 
 
 @pytest.mark.parametrize(
+    ("settings", "quantity", "activation"),
+    [
+        ({}, "probability", lambda logits: logits.softmax(-1)),
+        ({"problem_type": "multi_label_classification"}, "probability", lambda one: one.sigmoid()),
+        ({"problem_type": "regression"}, "logit", lambda logits: logits),
+        (
+            {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}},
+            "logit",
+            lambda logits: logits,
+        ),
+    ],
+)
+def test_classes_are_what_the_checkpoint_makes_of_its_logits(
+    settings: dict[str, Any],
+    quantity: str,
+    activation: Callable[[Any], Any],
+    tiny: Callable[[str], Path],
+    tmp_path: Path,
+) -> None:
+    import torch
+    from transformers import BertForSequenceClassification
+
+    folder = tmp_path / "model"
+    model = BertForSequenceClassification.from_pretrained(tiny("bert_classes"))
+    model.save_pretrained(folder)
+    for file in tiny("bert_classes").glob("tokenizer*"):
+        (folder / file.name).symlink_to(file)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **settings}))
+    golden = read(record(str(folder), tmp_path / "golden").parent)
+    for request in golden.requests:
+        told = golden.references[0].answers[request.name]["classes.0"]
+        with torch.inference_mode():
+            logits = model.eval()(torch.tensor([request.inputs["prompt"]])).logits[0]
+        assert told.quantity == quantity
+        assert abs(told.value - activation(logits).numpy()).max() < 1e-5
+
+
+@pytest.mark.parametrize(
     ("told", "pooling"),
     [({"pooling_mode_mean_tokens": True}, "mean"), ({"pooling_mode": "last"}, "last")],
 )
@@ -158,7 +197,8 @@ def test_an_engine_that_pools_is_held_to_what_transformers_says(
 
     recorded = record(str(tiny(name)), tmp_path, task=POOLED[name]).parent
     monkeypatch.setenv(GOLDEN, str(recorded))
-    whole = {"max_model_len": 512, "max_num_batched_tokens": 2048, "num_gpu_blocks_override": None}
+    whole = {"max_num_batched_tokens": 2048, "num_gpu_blocks_override": None}
+    whole["max_model_len"] = 1024 if name == "qwen3" else 512
     with engine(tiny(name), runner="pooling", enable_prefix_caching=False, **whole) as llm:
         asyncio.run(hold(Client(llm)))
         for impl in attention(llm):

@@ -3,7 +3,7 @@
 The reference was computed on the CPU in float32 by `transformers`, which shares no operator with
 the engine. The engine is asked the same before it listens: each prompt alone, all in one batch, and
 all once more (then its prefix cache answers). In float32 it has to give the same tokens; in every
-format the log probabilities of the reference's own continuation, the vector or the logits, within
+format the log probabilities of the reference's own continuation, the vector or the classes, within
 the format's rounding.
 """
 
@@ -164,18 +164,19 @@ async def _continued(engine: Any, request: Request, name: str) -> Answers:
 
 async def _vector(engine: Any, request: Request, name: str) -> Answers:
     """Its vector, of length one however it is served."""
-    return {"vector.0": Answer("vector", await _pooled(engine, request, name, "embed", True))}
+    return {"vector.0": Answer("vector", await _pooled(engine, request, name, "embed"))}
 
 
 async def _classes(engine: Any, request: Request, name: str) -> Answers:
-    """Its logits: what it makes of them is softmax, sigmoid or nothing, as the server was told."""
-    return {"logits.0": Answer("logit", await _pooled(engine, request, name, "classify", False))}
+    """What callers get. (Without its last activation vLLM leaves out tanh in BERT's pooler too.)"""
+    told = await _pooled(engine, request, name, "classify")
+    return {"classes.0": Answer(request.inputs["quantity"], told)}
 
 
-async def _pooled(engine: Any, request: Request, name: str, task: Any, activated: bool) -> Any:
+async def _pooled(engine: Any, request: Request, name: str, task: Any) -> Any:
     from vllm import PoolingParams
 
-    params = PoolingParams(task=task, use_activation=activated)
+    params = PoolingParams(task=task, use_activation=True)
     told = await _last(engine.encode, request.inputs["prompt"], params, name)
     return told.outputs.data.double().cpu().numpy()
 

@@ -3,7 +3,7 @@
 task            what is recorded of each text
 text            its greedy continuation, and the log probability of each of its tokens
 embeddings      the vector of the whole text, of length one
-classification  the logits, before softmax or sigmoid
+classification  the probabilities of its classes, or the logits of a regression
 """
 
 from __future__ import annotations
@@ -118,7 +118,10 @@ def _classes(model: Any, prompt: list[int], pooling: str) -> Answered:
     import torch
 
     logits = model(torch.tensor([prompt])).logits[0].double()
-    return {}, {"logits.0": Answer("logit", logits.numpy())}
+    activation = _activation(model.config)
+    quantity = "probability" if activation else "logit"
+    told = activation(logits) if activation else logits
+    return {"quantity": quantity}, {"classes.0": Answer(quantity, told.numpy())}
 
 
 TASKS = {
@@ -184,6 +187,21 @@ def _pooling(folder: Path, config: Any) -> str:
     if len(named) != 1 or named[0] not in POOLINGS:
         raise InvalidInput(f"{folder} pools in another way: {told}.", hint=hint)
     return str(named[0])
+
+
+def _activation(config: Any) -> Callable[[Any], Any] | None:
+    """From logits to probabilities: as the loss that transformers trains such a model with, and as
+    the files of Sentence Transformers say; None where logits are the answer."""
+    import torch
+
+    named = getattr(config, "sbert_ce_default_activation_function", None)
+    named = named or (getattr(config, "sentence_transformers", None) or {}).get("activation_fn", "")
+    kind = config.problem_type
+    if kind == "regression" or (kind is None and named.endswith("Identity")):
+        return None
+    if kind == "multi_label_classification" or config.num_labels == 1:
+        return torch.sigmoid
+    return lambda logits: logits.softmax(-1)
 
 
 def _read(path: Path, otherwise: Any) -> Any:
