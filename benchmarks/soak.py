@@ -68,8 +68,8 @@ class Memory:
 
     def look(self) -> None:
         """Read it now."""
-        workers = sum(_rss(pid) for pid in workers_of(self._pid))
-        self.seen.append((_rss(self._pid), workers))
+        workers = sum(rss(pid) for pid in workers_of(self._pid))
+        self.seen.append((rss(self._pid), workers))
 
 
 def main() -> int:
@@ -196,7 +196,8 @@ def _children(pid: int) -> list[int]:
         return []
 
 
-def _rss(pid: int) -> float:
+def rss(pid: int) -> float:
+    """Resident memory of a process in MB; 0 where there is none."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except OSError:
