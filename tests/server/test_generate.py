@@ -134,8 +134,7 @@ def test_a_wrong_request_is_refused_in_the_one_envelope(
     ("route", "body", "param"),
     [
         ("embeddings", {"input": 7}, "input"),
-        ("embeddings", {"input": [1, 2]}, "input.0"),
-        ("embeddings", {"input": [[1, 2]]}, "input.0"),
+        ("embeddings", {"input": [None]}, "input.0"),
         ("classify", {"input": ["a", 7]}, "input.1"),
         ("classify", {"input": [{"text": "a"}]}, "input.0.text_pair"),
         (
@@ -152,6 +151,15 @@ def test_what_is_wrong_in_a_field_of_several_types_is_named_as_the_caller_wrote_
     found = error(response)
     assert (response.status_code, found["param"]) == (400, param)
     assert found["message"].startswith(f"{param}: ")
+
+
+@pytest.mark.parametrize("tokens", [[1, 2], [[1, 2], [3]]])
+def test_tokens_in_the_place_of_texts_are_told_so(server: Running, tokens: list[Any]) -> None:
+    """Clients send them that count with a tokenizer of their own."""
+    response = server.client.post("/v1/embeddings", json={"model": "toy", "input": tokens})
+    found = error(response)
+    assert (response.status_code, found["param"]) == (400, "input")
+    assert "tokens" in found["message"] and "texts" in (found["hint"] or "")
 
 
 HALVES = [

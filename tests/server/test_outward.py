@@ -14,7 +14,9 @@ from tests.support import toy
 from tests.support.serving import Running
 
 from jumar.contracts.errors import InvalidInput, OutputFailed, RunFailed, WeightsUnavailable
-from jumar.contracts.results import ErrorDetail, StageEventRecord
+from jumar.contracts.requests import GenerateRequest
+from jumar.contracts.results import ErrorDetail, GenerateResult, RunReport, StageEventRecord
+from jumar.engine.jobs import Job
 from jumar.server.outward import detail, envelope, event, words
 
 PART = st.text("abcXYZ019-_.", min_size=1, max_size=8).filter(lambda part: set(part) != {"."})
@@ -42,15 +44,27 @@ def test_folders_with_spaces_are_gone_where_they_are_quoted() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "The upstream at http://127.0.0.1:8000/v1/audio/speech says nothing.",
         "torch/nn/functional.py:1714 in gelu",
         "audio/wav and 3/4 or/and a/b/c",
         "hf://owner/repo@main is not here",
-        "redis://127.0.0.1:6379/0",
+        "The upstream 'qwen3' says nothing.",
     ],
 )
 def test_what_is_no_path_of_a_machine_stays(text: str) -> None:
     assert words(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("http://10.0.0.7:8091 cannot be reached.", "http://… cannot be reached."),
+        ("at redis://u:p@db:6379/0: it failed", "at redis://…: it failed"),
+        ("(https://a.example/v1/audio/speech)", "(https://…)"),
+        ("unix:///run/redis.sock is gone", "unix://… is gone"),
+    ],
+)
+def test_nor_are_addresses_told(text: str, told: str) -> None:
+    assert words(text) == told
 
 
 def test_an_error_of_the_request_says_what_its_caller_wrote() -> None:
@@ -105,6 +119,19 @@ def test_nor_are_jobs_their_events_and_their_traces(server: Running) -> None:
         assert folder not in text
     stored = server.desk.jobs.store.get(name)
     assert folder in (stored.error or ""), "it is the answer that is cleared"
+
+
+def test_nor_is_what_the_operator_set(server: Running) -> None:
+    config = {"model_path": "/srv/weights", "output_dir": None, "seed": 7}
+    seen = {"model_path": "***", "output_dir": None, "seed": 7}
+    report = RunReport(
+        run_id="r", task="text2audio", model="toy", backend="cpu", config_resolved=config
+    )
+    shown = server.desk.shown(GenerateResult(outputs=[], metadata=report))
+    assert shown.metadata.config_resolved == seen
+    asked = GenerateRequest(task="text2audio", model="toy", config=config)
+    assert server.desk.public_job(Job(request=asked, backend="cpu"))["request"]["config"] == seen
+    assert report.config_resolved == asked.config == config, "what is kept is whole"
 
 
 def test_nor_is_where_a_worker_stood_that_was_lost(server: Running) -> None:

@@ -159,14 +159,20 @@ class Desk:
     def shown(self, result: GenerateResult, transport: Transport = "path") -> GenerateResult:
         """A result as callers see it: without the paths of this machine."""
         shown = self.shelf.public(result, transport)
-        inputs = self.inbox.without(shown.metadata.inputs)
-        metadata = outward.report(shown.metadata.model_copy(update={"inputs": inputs}))
+        report = shown.metadata
+        ours = {
+            "inputs": self.inbox.without(report.inputs),
+            "config_resolved": _masked(report.config_resolved, report.model, report.task),
+        }
+        metadata = outward.report(report.model_copy(update=ours))
         return GenerateResult(outputs=shown.outputs, metadata=metadata)
 
     def public_job(self, job: Job) -> dict[str, Any]:
         """A job as callers see it."""
         shown = job.model_dump(mode="json", exclude={"result"})
-        shown["request"]["inputs"] = self.inbox.without(job.request.inputs)
+        asked = job.request
+        shown["request"]["inputs"] = self.inbox.without(asked.inputs)
+        shown["request"]["config"] = _masked(asked.config, asked.model, asked.task)
         if (detail := outward.detail(job.error_detail)) is not None:
             shown |= {"error": detail.message, "error_detail": detail.model_dump()}
         shown["result"] = None if job.result is None else self.public(job.result)
@@ -224,6 +230,14 @@ class Desk:
             report = result.metadata
             result.outputs, report.error = [], lost.message
             report.error_detail = ErrorDetail.model_validate(lost.detail())
+
+
+def _masked(config: dict[str, Any], model: str, task: str) -> dict[str, Any]:
+    """Config without the operator's folders, programs and addresses."""
+    tasks = catalog.get(model).tasks if model in catalog.names() else {}
+    known = tasks[task].config if task in tasks else {}  # a job of another server's may have others
+    ours = {key for key in config if key in known and known[key].operator}
+    return {k: "***" if k in ours and value is not None else value for k, value in config.items()}
 
 
 def _is_ours(failed: ErrorDetail) -> bool:

@@ -1,4 +1,4 @@
-"""Words as callers read them: without the folders of this machine, which are for the log.
+"""Words as callers read them: without folders of this machine and addresses, which are for the log.
 
 Only what went wrong here (500 and above) and what a run tells of itself names any: an error of the
 request names what its caller wrote.
@@ -17,6 +17,8 @@ from jumar.contracts.results import ErrorDetail, RunReport, StageEventRecord
 _QUOTED = re.compile(r"""(?P<quote>['"])/[^'"\n]*/(?P<name>[^'"/\n]*)(?P=quote)""")
 _BARE = re.compile(r"(?<![\w/:.~+=-])/(?:[^\s/'\"<>|:;,()\[\]]+/)+(?P<name>[^\s/'\"<>|:;,()\[\]]*)")
 """Absolute paths and their last part. No address is one: there a name or `:` stands before."""
+_ADDRESS = re.compile(r"\b(?P<scheme>https?|wss?|rediss?|unix)://[^\s'\"<>|,;()\[\]]*[\w/]")
+"""Of another server: the operator named it."""
 
 _KEY = re.compile(r"\b(?:inputs|config)\.(?P<key>\w+)")
 
@@ -25,7 +27,8 @@ _TELLING = ("stage_failed", "warning", "worker_ended")
 
 
 def words(text: str) -> str:
-    """A text whose absolute paths have lost their folders: `…/artifacts`."""
+    """A text whose absolute paths have lost their folders (`…/artifacts`), and addresses all."""
+    text = _ADDRESS.sub(r"\g<scheme>://…", text)
     return _BARE.sub(r"…/\g<name>", _QUOTED.sub(r"\g<quote>…/\g<name>\g<quote>", text))
 
 
