@@ -50,7 +50,7 @@ class DiffusionModel:
     def generate_together(self, shared: Run, runs: Sequence[Run]) -> list[list[Draft] | Exception]:
         """Draw what several runs ask for in one call; each gets its drafts, or an error of its own.
 
-        The first call of a shape is compared: its first picture is drawn alone as well.
+        The first call of a shape is compared: its last picture is drawn alone as well.
 
         Raises:
             RunFailed: rows of such a call are not independent here, today or when it was tried.
@@ -86,24 +86,25 @@ class DiffusionModel:
         self, arguments: dict[str, Any], shared: Run, shares: Sequence[tuple[Run, slice]]
     ) -> Any:
         """What the call returns, where its rows are what they would be alone."""
-        rows, (first, _) = len(arguments["generator"]), shares[0]
-        shape = shape_of(arguments, first.request.task, first.config.get("scheduler"), rows)
+        rows, (last, _) = len(arguments["generator"]), shares[-1]
+        shape = shape_of(arguments, last.request.task, last.config.get("scheduler"), rows)
         if self._independent.get(shape) is None:
             result = self._call(arguments, shared, shares)
             if shape not in self._independent:
                 with shared.stage("compare"):
-                    self._independent[shape] = self._differs(result.images[0], shared, first)
+                    self._independent[shape] = self._differs(result.images[-1], shared, last)
         if (reason := self._independent[shape]) is not None:
             raise RunFailed(f"Drawn with others a picture is not what it is alone: {reason}.")
         return result
 
     def _differs(self, drawn: Any, shared: Run, run: Run) -> str | None:
-        """What is wrong with the run's first picture beside the same one drawn alone."""
-        config = {**run.config, "num_images_per_prompt": 1}
+        """What is wrong with the run's last picture beside the same one drawn alone."""
+        seed = run.config["seed"] + (run.config.get("num_images_per_prompt") or 1) - 1
+        config = {**run.config, "seed": seed, "num_images_per_prompt": 1}
         again = Run(
             replace(run.request, config=config),
             run.inputs,
-            listener=lambda event: shared.emit(event.event, kept=False),  # a sign of life
+            listener=lambda event: shared.emit("comparing", kept=False),  # a sign of life
             cancel=shared.cancel,
         )
         alone = self._call({"output_type": "np", **arguments_for(again)}, again).images[0]
