@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from jumar.catalog.resolution import ResolvedRequest
@@ -157,14 +157,9 @@ class _Worker:
     def _run(self, order: Order, cancel: threading.Event, number: int | None = None) -> Run:
         """The run of an order; `number` where it is one of several of the same call."""
         assert self._request is not None, "the first order has the request"
-        run = Run(
-            _changed(self._request, order.changes),
-            order.inputs,
-            listener=lambda event: _told(event, run, cancel, number),
-            cancel=cancel,
-            deadline=None if order.left is None else time.monotonic() + order.left,
-        )
-        return run
+        asked = ResolvedRequest(**{**vars(self._request), **order.changes})
+        deadline = None if order.left is None else time.monotonic() + order.left
+        return _Told(asked, order.inputs, cancel, deadline, number)
 
     def _is_broken(self) -> bool:
         """Whether the device raises at the mere question: then every later call would."""
@@ -176,10 +171,6 @@ class _Worker:
         except Exception:  # noqa: BLE001  (the failure before it is the one that is told)
             return True
         return False
-
-
-def _changed(asked: ResolvedRequest, changes: Mapping[str, Any]) -> ResolvedRequest:
-    return replace(asked, **changes) if changes else asked
 
 
 DOES: dict[str, Callable[[_Worker, Order, Run, Made], Any]] = {
@@ -203,13 +194,28 @@ def heard(told: Any, run: Run) -> None:
     )
 
 
-def _told(
-    event: StageEventRecord, run: Run, cancel: threading.Event, number: int | None = None
-) -> None:
-    """Pass an event on; a cancel that comes back is noticed at the run's next step."""
-    kept = bool(run.events) and run.events[-1] is event
-    told = (event.event, event.stage, event.timestamp_ms, event.data, kept)
-    try:
-        tell(told if number is None else (number, told), at_once=event.event != "stage_finished")
-    except Cancelled:
-        cancel.set()
+class _Told(Run):
+    """A run whose events the caller's side hears of and keeps; `number` where it is one of several
+    of the same call.
+    """
+
+    def __init__(
+        self,
+        request: ResolvedRequest,
+        inputs: Mapping[str, Any],
+        stop: threading.Event,
+        deadline: float | None,
+        number: int | None,
+    ) -> None:
+        super().__init__(request, inputs, cancel=stop, deadline=deadline)
+        self._stop = stop
+        self._number = number
+
+    def emit(self, event: str, *, kept: bool = True, **data: Any) -> None:
+        """Pass an event on; a cancel that comes back is noticed at the run's next step."""
+        told = (event, self._stage, time.time_ns() // 1_000_000, data, kept)
+        number = self._number
+        try:
+            tell(told if number is None else (number, told), at_once=event != "stage_finished")
+        except Cancelled:
+            self._stop.set()
