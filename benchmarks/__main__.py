@@ -12,6 +12,7 @@ from benchmarks import (
     bisect,
     check,
     cli,
+    drawing,
     health,
     isolate,
     overhead,
@@ -37,6 +38,7 @@ SECTIONS = {
     "serving": serving.main,
     "proxy": proxy.main,
     "reading": reading.main,
+    "drawing": drawing.main,
 }
 
 

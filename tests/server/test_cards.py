@@ -49,11 +49,12 @@ def test_nor_has_a_model_whose_files_the_operator_chose(tmp_path: Path) -> None:
 
 
 def test_a_card_says_how_the_model_is_asked_and_by_which_names(tmp_path: Path) -> None:
-    service = Service(queue=7, batching=Batching(3, 100))
+    service = Service(queue=7, batching=Batching(3, 100, pictures=2))
     plans = {"hibari": Plan(service=Service(workers=2))}
     aliases = {"embedder": "all-minilm-l6-v2"}
     with serving(tmp_path, service=service, plans=plans, aliases=aliases) as server:
         encoder, voice = card(server, "embedder"), card(server, "hibari")
+        drawer = card(server, "sdxl-digits")
     assert {"embedder", "minilm"} <= set(encoder["aliases"])
     assert (encoder["surfaces"], voice["surfaces"]) == (["embeddings"], [])
     assert encoder["licence"] == "Apache-2.0"
@@ -65,6 +66,7 @@ def test_a_card_says_how_the_model_is_asked_and_by_which_names(tmp_path: Path) -
         3,
         100,
     )
+    assert drawer["limits"]["max_batch_size"] == 2, "pictures"
     assert voice["limits"]["workers"] == 2, "the file's word, not the server's"
 
 

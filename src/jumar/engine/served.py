@@ -110,10 +110,7 @@ class Served:
         self._room = room or nullcontext()
         self._before = before
         self._make_room = make_room
-        batching = service.batching
-        if "num_inference_steps" in loaded.spec.config:
-            batching = replace(batching, budget=batching.pictures or batching.most)
-        self._queue = Queue(service.queue, batching)
+        self._queue = Queue(service.queue, service.batching_of(loaded.spec))
         self._results = Results(service.results)
         self._bounds = (
             {"batch_tokens": service.batching.budget}

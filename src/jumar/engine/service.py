@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Union
 
+from jumar.catalog.manifest import TaskSpec
 from jumar.contracts.errors import InvalidValue, ParityFailed
 from jumar.contracts.results import Parity
 from jumar.engine.inline import InlineModel
@@ -54,6 +55,13 @@ class Service:
                 hint="Leave one of the two out.",
                 param=name,
             )
+
+    def batching_of(self, spec: TaskSpec) -> Batching:
+        """How much of such a task is answered together: where it draws, so many pictures."""
+        if "num_inference_steps" not in spec.config:
+            return self.batching
+        pictures = self.batching.pictures or self.batching.most
+        return replace(self.batching, most=min(self.batching.most, pictures), budget=pictures)
 
     @property
     def execution_mode(self) -> str:

@@ -19,7 +19,6 @@ from jumar.contracts.errors import InvalidValue, UnknownModel, did_you_mean
 from jumar.contracts.questions import SENTENCES
 from jumar.engine.answers import digest
 from jumar.engine.served import Served
-from jumar.engine.service import Service
 from jumar.engine.states import State
 from jumar.server.desk import Desk
 
@@ -100,7 +99,7 @@ def _card(desk: Desk, row: ModelRow, served: Served | None) -> dict[str, Any]:
         "licence": manifest.licence,
         "model_sha256": _pinned(desk, manifest),
         "backends": dict(row.backends),
-        "limits": _limits(desk, desk.house.plan(row.id).service or desk.house.service),
+        "limits": _limits(desk, manifest),
         **_state(served),
     }
 
@@ -140,12 +139,14 @@ def _answers(manifest: Manifest) -> list[str]:
     return list(manifest.options.get("questions", SENTENCES))
 
 
-def _limits(desk: Desk, service: Service) -> dict[str, int]:
+def _limits(desk: Desk, manifest: Manifest) -> dict[str, int]:
     """How much it takes, under the names of the command line."""
+    service = desk.house.plan(manifest.id).service or desk.house.service
+    together = service.batching_of(manifest.tasks[manifest.primary_task])
     return {
         "workers": service.workers,
         "max_queue": service.queue,
-        "max_batch_size": service.batching.most,
+        "max_batch_size": together.most,
         "max_batch_tokens": service.batching.budget,
         "max_request_bytes": desk.settings.max_request_bytes,
     }
