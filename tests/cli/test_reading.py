@@ -62,6 +62,12 @@ def test_each_text_has_its_label(run: Shell) -> None:
     assert found == [{"text": "hello", "label": "benign", "probabilities": [0.8, 0.2]}]
 
 
+def test_without_a_model_there_is_nothing_to_rank_with(run: Shell) -> None:
+    refused = run("rerank", "--query", "q", "far")
+    assert refused.code == 2
+    assert "Missing option '--model'" in refused.err
+
+
 def test_documents_are_ranked(run: Shell) -> None:
     line = ("rerank", "--model", "svguardian", "--query", "q", "far", "near")
     assert [one.split()[1] for one in run(*line).out.splitlines()] == ["near", "far"]

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 def place_options(what: str, default: str | None = None) -> Callable[[Any], Any]:
     """--model, of which `what` says what it has to be, and --device."""
 
+    # Said to be None, a default is a value for click, and nothing is missing.
+    needed: dict[str, Any] = {"required": True} if default is None else {"default": default}
+
     def with_them(command: Any) -> Any:
         for option in reversed(options):
             command = option(command)
@@ -36,12 +39,11 @@ def place_options(what: str, default: str | None = None) -> Callable[[Any], Any]
         click.option(
             "--model",
             "-m",
-            default=default,
-            required=default is None,
-            show_default=True,
             metavar="MODEL",
             shell_complete=complete_model,
+            show_default=True,
             help=what,
+            **needed,
         ),
         click.option(
             "--device",
