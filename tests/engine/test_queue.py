@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -264,6 +266,35 @@ def test_nobody_waits_for_a_crowd_while_other_work_does(clock: Clock) -> None:
     queue = crowd(clock, first=4, again=1)
     queue.put(Work("other", 8.0, together="else", arrived=clock.now))
     assert names(queue.take(timeout=0)) == [0]
+
+
+@pytest.mark.parametrize("more", [{"together": "else"}, {"together": "k", "deadline": 101.0}])
+def test_who_cannot_join_ends_the_waiting_for_a_crowd(clock: Clock, more: dict[str, Any]) -> None:
+    """The clock stands, and not all of the crowd are back."""
+    queue, taken = crowd(clock, first=6, again=2), []
+    worker = threading.Thread(target=lambda: taken.extend(queue.take()), daemon=True)
+    worker.start()
+    while not queue._takers:
+        time.sleep(0.001)
+    queue.put(Work("other", 8.0, arrived=clock.now, **more))
+    worker.join(60)
+    assert names(taken) == [0, 1]
+
+
+def test_who_only_joins_wakes_nobody_until_all_are_there(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, taken, looked = crowd(clock, first=4, again=2), [], []
+    look = queue._next
+    monkeypatch.setattr(queue, "_next", lambda *how: looked.append(len(queue)) or look(*how))
+    worker = threading.Thread(target=lambda: taken.extend(queue.take()), daemon=True)
+    worker.start()
+    for number in range(4):
+        while not queue._takers:
+            time.sleep(0.001)
+        queue.put(Work(number, 8.0, together="k", arrived=clock.now))
+    worker.join(60)
+    assert (len(taken), looked) == (6, [2, 6])
 
 
 def test_those_of_like_size_are_together_and_the_first_is_always_among_them(clock: Clock) -> None:

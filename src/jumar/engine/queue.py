@@ -15,6 +15,7 @@ small part of the time that it takes. One caller alone never waits.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -92,6 +93,8 @@ class Queue:
         self._last: tuple[Hashable, int] = (None, 0)  # key and size of the batch taken last
         self._refusing: JumarError | None = None  # what comes
         self._closed = False  # for work that a lost worker had taken, too
+        self._takers = 0  # threads that wait in `take`
+        self._enough: int | None = None  # works for which the one of them waits that has some
         self._changed = threading.Condition()
 
     def __len__(self) -> int:
@@ -130,7 +133,8 @@ class Queue:
                     retry_after=wait,
                 )
             self._waiting.append(work)
-            self._changed.notify_all()
+            if self._is_awaited(work):
+                self._changed.notify_all()
 
     def again(self, works: list[Work]) -> None:
         """Put back work that a lost worker had taken: it has its place already, and keeps its time.
@@ -164,7 +168,7 @@ class Queue:
                         self._last = (None, 0)  # whoever is not back by now stays away
                         return []
                     waits = [one for one in (wait or None, left) if one is not None]
-                    self._changed.wait(min(waits, default=None))
+                    self._await(min(waits, default=None), crowd if wait else None)
             for work in late:
                 work.refuse(DeadlineExceeded("The deadline passed while the request waited."))
             if batch:
@@ -212,6 +216,25 @@ class Queue:
             self._waiting = [work for work in self._waiting if work not in late]
         return late
 
+    def _await(self, seconds: float | None, crowd: int | None) -> None:
+        """Wait for a change; with a crowd, not for every one of whom it still lacks."""
+        self._takers += 1
+        most, here = self._batching.most, len(self._waiting)
+        alone = crowd is not None and self._takers == 1
+        self._enough = min(most, crowd if here < crowd else most) if alone and crowd else None
+        try:
+            self._changed.wait(seconds)
+        finally:
+            self._takers -= 1
+            self._enough = None
+
+    def _is_awaited(self, work: Work) -> bool:
+        """Whether this one, just come, is more than another of whom a worker waits for many."""
+        if self._enough is None or len(self._waiting) >= self._enough:
+            return True
+        one_more = work.together == self._waiting[0].together and work.deadline is None
+        return not one_more or sum(each.size for each in self._waiting) >= self._batching.budget
+
     def _crowd(self) -> int:
         """How many there were when the last batch had been computed: in it, or waiting."""
         with self._changed:
@@ -232,7 +255,8 @@ class Queue:
         if more and left > 0:
             return [], left
         self._last = (first.together, len(batch))
-        self._waiting = [work for work in self._waiting if work not in batch]
+        taken = set(batch)
+        self._waiting = [work for work in self._waiting if work not in taken]
         return batch, 0.0
 
     def _waits_until(self, batch: list[Work], since: float, crowd: int) -> float:
@@ -244,19 +268,16 @@ class Queue:
         return max(asked, since + min(patience, LONGEST_PATIENCE_S))
 
     def _company(self, first: Work, like: list[Work]) -> list[Work]:
-        batch, size = [first], first.size
+        """The first, and those of like size with whom nobody is expected to miss his deadline."""
+        batch, size, limits = [first], first.size, self._batching
+        done, deadline = self._clock() + first.seconds, _deadline(first)
         for work in sorted(like, key=lambda work: abs(work.size - first.size)):
-            fits = len(batch) < self._batching.most and size + work.size <= self._batching.budget
-            if fits and self._in_time([*batch, work]):
+            fits = len(batch) < limits.most and size + work.size <= limits.budget
+            if fits and done + work.seconds <= min(deadline, _deadline(work)):
                 batch.append(work)
                 size += work.size
+                done, deadline = done + work.seconds, min(deadline, _deadline(work))
         return batch
-
-    def _in_time(self, batch: list[Work]) -> bool:
-        """Whether nobody in it is expected to miss his deadline for the sake of the others."""
-        deadlines = [work.deadline for work in batch if work.deadline is not None]
-        done = self._clock() + sum(work.seconds for work in batch)
-        return not deadlines or done <= min(deadlines)
 
     def _has_room(self, batch: list[Work]) -> bool:
         size = sum(work.size for work in batch)
@@ -265,6 +286,10 @@ class Queue:
     def _wait(self) -> float:
         """Seconds until there may be a place: at least one, so that nobody asks in a loop."""
         return max(1.0, min((work.seconds for work in self._waiting), default=1.0))
+
+
+def _deadline(work: Work) -> float:
+    return math.inf if work.deadline is None else work.deadline
 
 
 def _too_late(work: Work, now: float) -> bool:
