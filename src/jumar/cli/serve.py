@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -246,6 +247,9 @@ def command(
     from jumar.server.running import log_to_stderr, serve
 
     log_to_stderr(log_level)
+    # A model's threads that wait for each other keep their cores busy (libgomp), those too that
+    # another process needs: beside one, a forward of 10 ms took 480.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     aliases = read_aliases(model_aliases) if model_aliases else {}
     service = _service(**how)
     served = read_plans(
