@@ -128,13 +128,46 @@ def test_callers_by_the_hundred_wait_for_the_engine_and_not_for_each_other() -> 
     asyncio.run(run())
 
 
-async def asked(healing: Any, callers: int) -> None:
-    """Each gets an answer through the front."""
+def test_a_caller_does_not_meet_the_connection_that_an_error_of_anothers_closed() -> None:
+    """As vLLM does after some answers of 400: it says keep-alive, and hangs up."""
+
+    async def run() -> None:
+        async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+            await writer.drain()
+            await reader.read(2)  # of this caller's body
+            await reader.read()  # the end, or the next request: nobody answers that
+            writer.close()
+
+        engine = await asyncio.start_server(answers, "127.0.0.1", 0)
+        await asyncio.wait_for(asked(engine_at(engine), 1, rounds=3), 10)
+        engine.close()
+
+    asyncio.run(run())
+
+
+def engine_at(server: asyncio.Server) -> Any:
+    """As much of a `Healing` as the front looks at, whose engine is this server."""
+    address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    async def healthy(_: Any) -> bool:
+        return True
+
+    async def settled(*_: Any) -> Any:
+        return SimpleNamespace(address=address, healthy=healthy)
+
+    return SimpleNamespace(settled=settled, asked={}, starts=1, state="ready", reason="")
+
+
+async def asked(healing: Any, callers: int, rounds: int = 1) -> None:
+    """Each gets an answer through one front."""
     from jumar.vllm.healing.front import app
 
     transport = httpx.ASGITransport(app=app(healing))
     async with httpx.AsyncClient(transport=transport, base_url="http://front") as client:
-        answers = await asyncio.gather(
-            *(client.post("/v1/completions", json={}) for _ in range(callers))
-        )
-    assert {one.status_code for one in answers} == {200}
+        for _ in range(rounds):
+            answers = await asyncio.gather(
+                *(client.post("/v1/completions", json={}) for _ in range(callers))
+            )
+            assert {one.status_code for one in answers} == {200}, answers[0].text

@@ -43,8 +43,10 @@ def app(healing: Healing, *, hold_s: float = 600.0) -> Starlette:
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    # To this machine, past its proxies, and for as many callers as there are: httpx has 100.
-    client = httpx.AsyncClient(timeout=None, trust_env=False, limits=httpx.Limits())
+    # To this machine, past its proxies, and for as many callers as there are: httpx has 100. Each
+    # has a connection of its own: after some errors vLLM closes one without saying so.
+    limits = httpx.Limits(max_keepalive_connections=0)
+    client = httpx.AsyncClient(timeout=None, trust_env=False, limits=limits)
     numbers = count()
 
     async def health(request: Request) -> Response:
