@@ -44,8 +44,9 @@ def application(desk: Desk) -> Starlette:
                 task.cancel()
             await app.state.forwarder.close()
 
+    known = routes(page=desk.settings.page)
     app = Starlette(
-        routes=[Directory(known := routes(page=desk.settings.page)), *known],
+        routes=[Directory(known), *known],
         lifespan=life,
         middleware=[
             Middleware(Trail, seen=desk.metrics.seen, tracing=desk.tracing),
