@@ -29,6 +29,8 @@ from benchmarks.soak import rss, workers_of
 
 CALLERS = 16
 READY_S = 300.0
+REMEMBERED = "500"
+"""Texts whose vectors are kept: few, so that the first half fills it."""
 ENCODER = "all-minilm-l6-v2"
 
 Ask = Callable[[int], tuple[str, str, Any]]
@@ -87,7 +89,15 @@ def _measured(name: str, folder: Path, half: int) -> None:
     kind = KINDS[name]
     half = half // 100 if kind.kills else half
     noop.install(folder)
-    line = [kind.model, "--device", "cpu", "--log-level", "error"]
+    line = [
+        kind.model,
+        "--device",
+        "cpu",
+        "--log-level",
+        "error",
+        "--result-cache-entries",
+        REMEMBERED,
+    ]
     server = Process(folder, folder / "data", *line)
     try:
         _wait_until_ready(server)
@@ -95,7 +105,7 @@ def _measured(name: str, folder: Path, half: int) -> None:
         seen = [rss(server.pid)]
         for _ in range(2):
             asyncio.run(_asked(server, itertools.islice(numbers, half), kind))
-            time.sleep(1.0)  # what is written behind the answers
+            _wait_for_jobs(server)
             seen.append(rss(server.pid))
     finally:
         server.close()
@@ -128,6 +138,13 @@ def _wait_until_ready(server: Process) -> None:
     while server.client.get("/readyz").status_code != 200:
         assert time.monotonic() < until, server.client.get("/health").text
         time.sleep(0.2)
+
+
+def _wait_for_jobs(server: Process) -> None:
+    for state in ("queued", "running"):
+        while server.client.get("/v1/jobs", params={"state": state, "limit": 1}).json()["data"]:
+            time.sleep(0.2)
+    time.sleep(1.0)  # what is written behind the answers
 
 
 if __name__ == "__main__":
