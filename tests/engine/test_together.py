@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -15,11 +17,12 @@ from tests.support import choir
 
 from jumar import catalog
 from jumar.contracts.requests import text2audio
-from jumar.contracts.results import GenerateResult, StageEventRecord
+from jumar.contracts.results import GenerateResult, Parity, StageEventRecord
 from jumar.engine.queue import Batching
 from jumar.engine.served import Served
 from jumar.engine.service import Service
 from jumar.engine.visit import Visit
+from jumar.engine.watched import WatchedModel
 
 SOON = 30.0
 """A limit that no test should reach, in seconds."""
@@ -65,9 +68,11 @@ def serve(
     monkeypatch.syspath_prepend(str(site))
     open_: list[Served] = []
 
-    def one(size: int = 3, **service: Any) -> Ask:
+    def one(size: int = 3, prove: Any = None, **service: Any) -> Ask:
         loaded = catalog.resolve_load(catalog.get("choir"), "text2audio", "cpu", {})
-        served = Served(loaded, Service(batching=Batching(size, window=SOON), **service))
+        served = Served(
+            loaded, Service(batching=Batching(size, window=SOON), **service), prove=prove
+        )
         open_.append(served)
         served.states.wait(SOON)
 
@@ -180,6 +185,27 @@ def test_a_call_that_kills_the_worker_is_not_made_again_and_only_the_guilty_fail
     good, bad, fine = ask("do"), ask("abort"), ask("mi")
     assert [good.text, fine.text] == ["do/0", "mi/0"]
     assert bad.code == "run_failed"
+
+
+def test_a_worker_that_is_killed_from_outside_costs_nobody_his_answer(
+    serve: Any, tmp_path: Path
+) -> None:
+    workers: list[WatchedModel] = []
+
+    def seen(model: WatchedModel) -> Parity:
+        workers.append(model)
+        return Parity(status="unverified")
+
+    ask = serve(prove=seen)
+    callers = [ask(f"until {tmp_path / 'never'}"), ask("re"), ask("mi")]
+    assert eventually(lambda: all(one.singing for one in callers))
+    child = workers[0]._child
+    assert child is not None
+    os.kill(child.pid, signal.SIGKILL)
+    assert [one.text for one in callers[1:]] == ["re/0", "mi/0"]
+    assert callers[0].result.ok
+    assert len(workers) == 2, "and it has proven itself"
+    assert {one.result.metadata.batch_size for one in callers} == {1}
 
 
 def test_after_a_call_that_found_no_memory_calls_are_half_as_large(serve: Any) -> None:
