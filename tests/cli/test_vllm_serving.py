@@ -67,3 +67,14 @@ def test_what_would_be_refused_in_every_engine_or_never_found_is_refused_at_once
         serve(*arguments)
     assert because in f"{told.value.message} {told.value.hint}"
     assert given == []
+
+
+def test_a_model_that_is_none_is_named_for_what_it_is_not(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    command: click.Command = serving.golden
+    for folder, because in (
+        (tmp_path / "nowhere", "There is no folder"),
+        (tmp_path, "is no model for transformers"),
+    ):
+        with pytest.raises(InvalidInput, match=because):
+            command.main([str(folder)], standalone_mode=False)

@@ -72,6 +72,8 @@ def record(
     Raises:
         InvalidInput: `model` is no folder of such a model.
     """
+    if not Path(model).is_dir():
+        raise InvalidInput(f"There is no folder {model}.", param="model")
     import torch
     import transformers
 
@@ -85,7 +87,8 @@ def record(
     except JumarError:
         raise
     except (OSError, ValueError, KeyError) as error:
-        raise InvalidInput(f"{model} is no model for {task}: {error}", param="model") from error
+        what = task or "transformers"
+        raise InvalidInput(f"{model} is no model for {what}: {error}", param="model") from error
     requests, answers = [], {}
     room = getattr(config, "max_position_embeddings", None)
     for name, text in TEXTS.items():
