@@ -195,15 +195,13 @@ def _pooling(folder: Path, config: Any) -> str:
 def _activation(config: Any) -> Callable[[Any], Any] | None:
     """From logits to probabilities: as the loss that transformers trains such a model with, and as
     the files of Sentence Transformers say; None where logits are the answer."""
-    import torch
-
     named = getattr(config, "sbert_ce_default_activation_function", None)
     named = named or (getattr(config, "sentence_transformers", None) or {}).get("activation_fn", "")
     kind = config.problem_type
     if kind == "regression" or (kind is None and named.endswith("Identity")):
         return None
     if kind == "multi_label_classification" or config.num_labels == 1:
-        return torch.sigmoid
+        return lambda logits: logits.sigmoid()
     return lambda logits: logits.softmax(-1)
 
 
