@@ -48,6 +48,11 @@ class InlineModel:
         return self._placed is not None
 
     @property
+    def lost(self) -> bool:
+        """The same, the other way round."""
+        return self._placed is None
+
+    @property
     def placement(self) -> Placement:
         """Its device."""
         return self._here().placement

@@ -326,7 +326,7 @@ class Served:
                     self._answer(model, begun, owed)
                 else:
                     owed.settle()
-            if not model.alive:
+            if model.lost if batch else not model.alive:
                 break
             answered = answered or bool(batch)
         owed.settle()

@@ -135,6 +135,11 @@ class WatchedModel:
         """Whether a child has the model loaded."""
         return self._child is not None and self._child.alive
 
+    @property
+    def lost(self) -> bool:
+        """Whether the last call found that none has. Asks nobody, as `alive` does."""
+        return self._child is None
+
     def load(
         self, *, listener: Listener | None = None, cancel: threading.Event | None = None
     ) -> WatchedModel:

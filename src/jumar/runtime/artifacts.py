@@ -64,7 +64,7 @@ class Destination:
         for number, draft in enumerate(drafts):
             yield self._store_one(draft, number, stem)
 
-    def write_text(self, name: str, text: str) -> Path:
+    def write_text(self, name: str, text: str) -> None:
         """Write a file whose name nobody else has (a report, named by its run id).
 
         Each run does: names as text, since objects of them take longer than the file system.
@@ -77,7 +77,6 @@ class Destination:
         except OutputFailed:
             Path(temporary).unlink(missing_ok=True)
             raise
-        return Path(target)
 
     def sweep(self) -> None:
         """Take away what a worker was writing when it was ended."""

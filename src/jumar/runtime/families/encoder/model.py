@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -32,10 +31,6 @@ FORWARD = 40
 
 FORWARD_ELSEWHERE = 2_048
 """The same on an accelerator, where kernels wait for their launches."""
-
-FEW_TOKENS = 48
-"""Up to so many in a forward one core is sooner done than several, which wait for each other at
-each product of matrices. Measured for all-minilm-l6-v2 on two cores."""
 
 PACKED = 1 << 40
 """Texts in one row cost no padding: as few forwards as the bounds allow."""
@@ -159,7 +154,7 @@ class EncoderModel:
         """float32 [n, dimensions] of one batch."""
         import torch
 
-        with torch.inference_mode(), _cores_for(sum(map(len, tokens))):
+        with torch.inference_mode():
             states, mask = self._states(tokens)
             vectors = self._sized(self._recipe.pool(states, mask), run.config)
         result: np.ndarray = vectors.cpu().numpy()
@@ -191,22 +186,6 @@ class EncoderModel:
         if self._recipe.normalize if normalize is None else normalize:
             vectors = torch.nn.functional.normalize(vectors, dim=-1)
         return vectors
-
-
-@contextmanager
-def _cores_for(tokens: int) -> Iterator[None]:
-    """Let this thread compute alone where that is sooner done."""
-    import torch
-
-    every = torch.get_num_threads()
-    if tokens > FEW_TOKENS or every == 1:
-        yield
-        return
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(every)
 
 
 def padded(tokens: Sequence[Sequence[int]], padding: int) -> tuple[torch.Tensor, torch.Tensor]:
