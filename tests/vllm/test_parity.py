@@ -28,6 +28,9 @@ DECODERS = ["qwen3_moe", "qwen3", *(pytest.param(name, marks=pytest.mark.long) f
 FEWER = {} if EMULATED else {"mistral": 12}
 """Blocks of the cache, where there are enough for all answers: a window's layers free theirs."""
 
+MEASURED = {"kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.1}
+"""A profile run says what the cache may take; in the other tests it is named."""
+
 
 @dataclass(frozen=True)
 class Served:
@@ -77,15 +80,11 @@ def test_tokens_are_equal_when_requests_are_preempted(served: Served) -> None:
 
 @pytest.mark.parametrize(("name", "at"), [("bert", 0), ("qwen3", -1)])
 def test_vectors_are_equal(name: str, at: int, tiny: Callable[[str], Path]) -> None:
-    """The first token of an encoder, which sees the whole text; the last one of a decoder.
-
-    What the cache may take is measured here by a profile run, and named in the other tests.
-    """
+    """The first token of an encoder, which sees the whole text; the last one of a decoder."""
     import torch
 
     folder = tiny(name)
-    measured = {"kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.1}
-    with engine(folder, runner="pooling", max_num_batched_tokens=256, **measured) as llm:
+    with engine(folder, runner="pooling", max_num_batched_tokens=256, **MEASURED) as llm:
         asked = references.prompts((1, 3, 17, 33, 60), seed=7)
         made = llm.embed([{"prompt_token_ids": one} for one in asked], use_tqdm=False)
     for one, wanted in zip(made, references.vectors(folder, asked, at), strict=True):
@@ -104,7 +103,7 @@ def test_tokens_about_pictures_are_equal(tiny: Callable[[str], Path]) -> None:
         {"prompt": text, **({} if picture is None else {"multi_modal_data": {"image": picture}})}
         for text, picture in asked
     ]
-    with engine(folder, max_num_batched_tokens=128) as llm:
+    with engine(folder, max_num_batched_tokens=128, **MEASURED) as llm:
         made = llm.generate(given, sampling(16), use_tqdm=False)
     wanted = references.seen(folder, asked, 16)
     assert [list(one.outputs[0].token_ids) for one in made] == wanted

@@ -123,6 +123,45 @@ def test_every_row_fits_the_vllm_that_is_installed(row):
 
 
 @needs_vllm
+def test_without_its_patch_a_vision_model_cannot_be_profiled(tiny, monkeypatch):
+    """What a profile run of 0.24 does, with the cache that it has."""
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.multimodal import MULTIMODAL_REGISTRY as REGISTRY
+    from vllm.multimodal.processing.dummy_inputs import BaseDummyInputsBuilder
+
+    from jumar.vllm.patches.replacements import get_dummy_processor_inputs
+
+    (row,) = [one for one in patches.examine(None) if one.patch.name == "profiled-prompt"]
+    if not row.concerned:
+        pytest.skip("this vLLM asks in tokens itself")
+    config = EngineArgs(model=str(tiny("qwen2_vl")), max_model_len=256).create_engine_config()
+
+    def profiled():
+        cache = REGISTRY.processor_only_cache_from_config(config)
+        return REGISTRY.get_dummy_mm_inputs(config.model_config, {"video": 1}, cache=cache)
+
+    name = "get_dummy_processor_inputs"
+    with monkeypatch.context() as undone:
+        undone.setattr(BaseDummyInputsBuilder, name, unpatched())
+        with pytest.raises(ValueError, match="Qwen2VLProcessor"):
+            profiled()
+    monkeypatch.setattr(BaseDummyInputsBuilder, name, get_dummy_processor_inputs)
+    assert profiled()["mm_kwargs"]["video"]
+
+
+def unpatched():
+    """vLLM's own, whatever was applied to this process before."""
+    import importlib.util
+
+    from vllm.multimodal.processing import dummy_inputs
+
+    spec = importlib.util.spec_from_file_location(dummy_inputs.__name__, dummy_inputs.__file__)
+    fresh = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fresh)
+    return fresh.BaseDummyInputsBuilder.get_dummy_processor_inputs
+
+
+@needs_vllm
 def test_the_proof_of_the_slots_tells_a_mapping_that_is_off_by_one(monkeypatch):
     from vllm.v1.worker.block_table import BlockTable
 

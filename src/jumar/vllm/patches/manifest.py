@@ -26,6 +26,20 @@ PATCHES: tuple[Patch, ...] = (
     _no_accelerator("empty_host_cache"),
     _no_accelerator("synchronize"),
     Patch(
+        name="profiled-prompt",
+        target="vllm.multimodal.processing.dummy_inputs:"
+        "BaseDummyInputsBuilder.get_dummy_processor_inputs",
+        replacement=f"{_HERE}.replacements:get_dummy_processor_inputs",
+        proof=f"{_HERE}.proofs:what_is_profiled_is_asked_in_tokens",
+        why="A profile run gives the processor of a vision model a text without its pictures, which"
+        " transformers refuses since 5.24.",
+        how="It is asked in tokens, as all requests are: vLLM 0.33 does the same.",
+        until="vLLM 0.24 is no longer supported.",
+        where="process",
+        parameters=("self", "seq_len", "mm_counts", "mm_options"),
+        versions="<0.33",
+    ),
+    Patch(
         name="slot-mapping",
         target="vllm.v1.worker.block_table:BlockTable.compute_slot_mapping",
         replacement=f"{_HERE}.replacements:compute_slot_mapping",

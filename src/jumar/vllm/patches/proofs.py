@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 
 def empty_cache_returns() -> None:
@@ -24,6 +25,26 @@ def synchronize_returns() -> None:
     import torch
 
     assert torch.accelerator.synchronize() is None
+
+
+def what_is_profiled_is_asked_in_tokens() -> None:
+    """A builder whose text is one token."""
+    from vllm.multimodal.processing.dummy_inputs import BaseDummyInputsBuilder
+
+    tokenizer = SimpleNamespace(encode=lambda text, truncation: [len(text)])
+    builder = SimpleNamespace(
+        info=SimpleNamespace(
+            ctx=SimpleNamespace(tokenizer=tokenizer),
+            get_tokenizer=lambda: tokenizer,
+            parse_mm_data=lambda data, validate: data,
+        ),
+        get_dummy_text=lambda counts: "<video>" * counts["video"],
+        get_dummy_mm_data=lambda *_: {"video": "a film"},
+    )
+    build: Any = BaseDummyInputsBuilder.get_dummy_processor_inputs
+    made = build(builder, 8, {"video": 1}, {})
+    assert made.prompt == [7], f"prompt {made.prompt!r}"
+    assert made.mm_data_items == {"video": "a film"}, f"data {made.mm_data_items!r}"
 
 
 def slots_are_those_of_the_blocks() -> None:

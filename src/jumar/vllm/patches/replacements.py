@@ -57,5 +57,18 @@ def _map(
     slots[tokens:].fill_(PAD_SLOT)
 
 
+def get_dummy_processor_inputs(self: Any, seq_len: int, mm_counts: Any, mm_options: Any) -> Any:
+    """The method of what builds the inputs of a profile run in vLLM 0.24."""
+    from vllm.multimodal.processing.inputs import ProcessorInputs
+
+    tokenizer, text = self.info.ctx.tokenizer, self.get_dummy_text(mm_counts)
+    data = self.get_dummy_mm_data(seq_len, mm_counts, mm_options)
+    return ProcessorInputs(
+        prompt=[] if tokenizer is None else tokenizer.encode(text, truncation=False),
+        mm_data_items=self.info.parse_mm_data(data, validate=False),
+        tokenization_kwargs={"truncation": False},
+    )
+
+
 def nothing(*args: Any, **kwargs: Any) -> None:
     """Where there is no accelerator there is nothing to wait for and no cache to empty."""
