@@ -281,6 +281,26 @@ def test_who_cannot_join_ends_the_waiting_for_a_crowd(clock: Clock, more: dict[s
     assert names(taken) == [0, 1]
 
 
+def test_what_can_wait_is_done_once_while_nothing_comes_and_no_crowd_is_forgotten(
+    clock: Clock,
+) -> None:
+    queue, taken, done = crowd(clock, first=4, again=2), [], threading.Event()
+    calls: list[int] = []
+
+    def idle() -> None:
+        calls.append(len(queue))
+        done.set()
+
+    worker = threading.Thread(target=lambda: taken.extend(queue.take(idle=idle)), daemon=True)
+    worker.start()
+    assert done.wait(60)
+    for number in range(4):
+        assert taken == []
+        queue.put(Work(number, 8.0, together="k", arrived=clock.now))
+    worker.join(60)
+    assert (len(taken), calls) == (6, [2])
+
+
 def test_who_only_joins_wakes_nobody_until_all_are_there(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,7 @@ def answer(
     Gives the error of a call for several requests, where that failed and they were taken apart.
     """
     if not isinstance(batch[0].what[0], Visit):
+        owed.settle()
         _encode(model, batch, once_more)
     elif len(batch) > 1:
         return _generate_together(model, batch, parity, once_more, owed)

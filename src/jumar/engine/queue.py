@@ -30,6 +30,9 @@ PATIENCE = 0.25
 LONGEST_PATIENCE_S = 0.1
 """Who asks again at once has by then: a batch of pictures may take minutes."""
 
+IDLE_S = 0.01
+"""Without work for so long, a worker does what can wait, in seconds."""
+
 CROWD = 3
 """From so many on: one caller who asks again at once may be counted twice."""
 
@@ -149,12 +152,15 @@ class Queue:
         for work in works if refusing is not None else ():
             work.refuse(refusing)  # type: ignore[arg-type]
 
-    def take(self, timeout: float | None = None) -> list[Work]:
+    def take(
+        self, timeout: float | None = None, idle: Callable[[], object] | None = None
+    ) -> list[Work]:
         """Wait for work, and take the next with all that goes with it; empty: closed, or timeout.
 
-        Work whose deadline has passed is refused on the way.
+        Work whose deadline has passed is refused on the way. `idle` is called once nothing has come
+        for `IDLE_S`.
         """
-        since, crowd = self._clock(), self._crowd()
+        since, crowd, came = self._clock(), self._crowd(), True
         until = None if timeout is None else since + timeout
         while True:
             with self._changed:
@@ -167,8 +173,12 @@ class Queue:
                     if left is not None and left <= 0:
                         self._last = (None, 0)  # whoever is not back by now stays away
                         return []
-                    waits = [one for one in (wait or None, left) if one is not None]
-                    self._await(min(waits, default=None), crowd if wait else None)
+                    rest = None if idle is None else IDLE_S
+                    waits = [one for one in (wait or None, left, rest) if one is not None]
+                    came = self._await(min(waits, default=None), crowd if wait else None)
+            if idle is not None and not came:
+                idle()
+                idle = None
             for work in late:
                 work.refuse(DeadlineExceeded("The deadline passed while the request waited."))
             if batch:
@@ -216,14 +226,14 @@ class Queue:
             self._waiting = [work for work in self._waiting if work not in late]
         return late
 
-    def _await(self, seconds: float | None, crowd: int | None) -> None:
-        """Wait for a change; with a crowd, not for every one of whom it still lacks."""
+    def _await(self, seconds: float | None, crowd: int | None) -> bool:
+        """Whether there is a change; with a crowd, not every one of whom it still lacks is."""
         self._takers += 1
         most, here = self._batching.most, len(self._waiting)
         alone = crowd is not None and self._takers == 1
         self._enough = min(most, crowd if here < crowd else most) if alone and crowd else None
         try:
-            self._changed.wait(seconds)
+            return self._changed.wait(seconds)
         finally:
             self._takers -= 1
             self._enough = None

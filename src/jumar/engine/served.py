@@ -48,9 +48,6 @@ from jumar.engine.visit import Terms, Visit
 from jumar.engine.watched import WatchedModel
 from jumar.isolate import Zygote
 
-SOON_S = 0.01
-"""How long a worker waits for more work before it writes the reports that it owes, in seconds."""
-
 LOOK_S = 1.0
 """Between two looks at an idle worker, in seconds."""
 
@@ -320,12 +317,10 @@ class Served:
         """
         answered, owed = False, Owed()
         while not self._queue.over:
-            batch = self._queue.take(SOON_S if owed else LOOK_S)
+            batch = self._queue.take(LOOK_S, idle=owed.settle if owed else None)
             with self._room if batch else nullcontext():
                 if begun := [work for work in batch if begins(work)]:
                     self._answer(model, begun, owed)
-                else:
-                    owed.settle()
             if model.lost if batch else not model.alive:
                 break
             answered = answered or bool(batch)
