@@ -3,7 +3,7 @@
     python -m benchmarks drawing
 
 CPU time is that of every process of the server (the worker too), not of the callers. The requests
-of both servers are the same, and so are the files that come of them, or that is said.
+of both servers are the same; how many of the files are not, by the rounding of a level, is told.
 """
 
 from __future__ import annotations
