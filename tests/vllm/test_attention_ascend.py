@@ -102,11 +102,14 @@ def test_what_the_kernel_refuses_is_computed_in_plain_torch_and_told(features, w
         lambda text, *given: said.append(text % given),
         raising=False,
     )
+    noted = []
+    monkeypatch.setattr("jumar.vllm.attention.ascend.note", lambda *given: noted.append(given))
     engine, new = served([(40, 1), (3, 5)], features)
     with record() as called:
         got, expected = engine.step(new)
     assert close(got, expected, features.dtype) and FUSED not in called
     assert any(why in one for one in said)
+    assert any(name == "attention_backend" and why in sentence for name, sentence in noted)
 
 
 def test_the_kernel_refuses_those_heads_indeed(monkeypatch):

@@ -287,6 +287,14 @@ def test_what_is_bound_names_the_line_that_decided():
     assert said["silu_and_mul"].why == ("ascend.yaml:9" if EMULATED else "built in")
 
 
+def test_what_an_implementation_computes_in_another_way_stands_beside_it_once():
+    for _ in range(2):  # of two layers
+        process.note("attention_backend", "in plain torch: head size 32")
+    (said,) = [one for one in operators.bound() if one.operator == "attention_backend"]
+    assert said.why.endswith("; in plain torch: head size 32")
+    assert said.why.count("plain") == 1
+
+
 def test_a_rule_of_the_environment_decides(monkeypatch):
     rules = "{order: [{operators: [rms_norm], providers: [reference]}]}"
     monkeypatch.setenv("JUMAR_OPERATOR_RULES", rules)

@@ -112,7 +112,7 @@ REFUSALS = (
     Refusal(
         _latent_attention,
         "Its multi-head latent attention (MLA) needs a cache of latents and kernels for it.",
-        _SERVED,
+        "VLLM_MLA_DISABLE=1 serves it with plain attention and a larger cache.",
         "model",
     ),
     Refusal(

@@ -21,6 +21,7 @@ from vllm.v1.attention.backend import CommonAttentionMetadata, MultipleOf
 
 from jumar.vllm.attention.metadata import KVRows, PagedBuilder, PagedMetadata, refusal
 from jumar.vllm.attention.paged import ENCODERS, TorchPagedBackend, TorchPagedImpl
+from jumar.vllm.operators.process import note
 
 logger = init_logger("vllm.jumar")  # below vLLM's own: its level and format
 
@@ -117,6 +118,7 @@ class AscendImpl(TorchPagedImpl):
             logger.info_once(
                 "Attention in plain torch, not by npu_fused_infer_attention_score: %s.", self.plain
             )
+            note("attention_backend", f"in plain torch: {self.plain}")
         if self.kv_sharing_target_layer_name is not None:
             self._agree_with(self.kv_sharing_target_layer_name)
         self._attend = torch.ops.npu.npu_fused_infer_attention_score

@@ -22,6 +22,7 @@ from jumar.vllm.attention.ascend import EVERYTHING, HEAD_SIZES, unfit
 from jumar.vllm.attention.batches import Batch, grouped, pieces
 from jumar.vllm.attention.formula import Formula, rows_of
 from jumar.vllm.attention.metadata import workspace
+from jumar.vllm.operators.process import note
 
 logger = init_logger("vllm.jumar")
 
@@ -82,6 +83,7 @@ class AscendVisionAttention(TorchVisionAttention):
         fused = "npu_fused_infer_attention_score"
         if self.plain is not None:
             logger.info_once("Vision attention in plain torch, not by %s: %s.", fused, self.plain)
+            note("attention_backend", f"of pictures in plain torch: {self.plain}")
         elif self.padded != self.head_size:
             logger.info_once(
                 "Vision attention: heads of %d are padded to %d for %s.",

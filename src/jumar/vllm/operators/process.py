@@ -43,6 +43,8 @@ class Process:
     """Sentences about rules that are not followed."""
     own: dict[str, str] = field(default_factory=dict)
     """Layer operators that vLLM's configuration leaves to vLLM's code, and why."""
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    """What an implementation says of itself: layers that it computes in another way, and why."""
     _functions: dict[tuple[str, str], Callable[..., Any]] = field(default_factory=dict)
 
     def hold(self, operator: str, dtype: str | None = None) -> Callable[..., Any]:
@@ -55,6 +57,12 @@ class Process:
         if key not in self._functions:
             self._functions[key] = self.bindings.bind(*key)
         return self._functions[key]
+
+    def note(self, operator: str, sentence: str) -> None:
+        """Keep what a layer says of its implementation, once."""
+        known = self.notes.setdefault(operator, [])
+        if sentence not in known:
+            known.append(sentence)
 
     def bound(self) -> list[Bound]:
         """Layer operators that some layer holds, then overrides; each once."""
@@ -77,7 +85,8 @@ class Process:
             if step.effect == "excluded" and step.origin not in ASIDE
         ]
         unfit = [f"{name} {why}" for name, why in passed_over]
-        return "; ".join([decision.line.origin, *against, *unfit])
+        notes = self.notes.get(operator, [])
+        return "; ".join([decision.line.origin, *against, *unfit, *notes])
 
     def settle(self) -> None:
         """See that all ranks bound the same, and that every override still is in force."""
@@ -104,6 +113,12 @@ _here: Process | None = None
 def started() -> bool:
     """Whether something is decided here."""
     return _here is not None
+
+
+def note(operator: str, sentence: str) -> None:
+    """`Process.note`, where something is decided here."""
+    if _here is not None:
+        _here.note(operator, sentence)
 
 
 def here() -> Process:
