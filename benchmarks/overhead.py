@@ -3,9 +3,9 @@
     python -m benchmarks overhead
 
 Rounds of all rows in turn, so that other work on the machine meets each; CPU time is that of this
-process and the worker. Twice: as the kernel places the processes, and each on a core of its own. A
-virtual core that rests counts as taken for Linux (its host runs something else), so that it puts
-both on one, where what could be done at the same time is done one after the other.
+process and the worker. Twice: as the kernel places the processes, and each on a core of its own.
+Linux likes to wake a receiver on its sender's core, where what could be done at the same time is
+done one after the other.
 """
 
 from __future__ import annotations
