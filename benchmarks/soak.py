@@ -16,7 +16,6 @@ import json
 import os
 import random
 import signal
-import statistics
 import sys
 import tempfile
 import time
@@ -239,14 +238,12 @@ def _print(
     )
     print(f"errors: {dict(tally.codes) or 'none'}")
     print(f"{kills} workers killed in {spent:.0f} s; slowest answer {tally.slowest:.1f} s")
-    tenth = max(1, len(memory.seen) // 10)
     for name, column in (("server", 0), ("workers", 1)):
         series = [one[column] for one in memory.seen]
-        early = statistics.median(series[tenth : 2 * tenth] or series)
-        late = statistics.median(series[-tenth:])
+        after = ", ".join(f"{series[len(series) * part // 10]:.0f}" for part in (1, 3, 5, 7))
         print(
-            f"{name} resident MB: {series[0]:.0f} before, {early:.0f} after a tenth,"
-            f" {late:.0f} at the end, {max(series):.0f} at most"
+            f"{name} resident MB: {series[0]:.0f} before, {after} after 1, 3, 5, 7 tenths,"
+            f" {series[-1]:.0f} at the end, {max(series):.0f} at most"
         )
 
 
