@@ -92,6 +92,23 @@ def test_experts_compute_what_a_loop_over_tokens_does(engine, renormalize):
     close(made(x.clone(), logits), token_by_token(made, x, *routed(logits, renormalize)))
 
 
+def test_they_still_do_after_vllm_prepared_its_ranks_for_them(engine):
+    """Which 0.24 does where there is more than one."""
+    made, x, logits = layer(engine), torch.randn(5, WIDE), torch.randn(5, 8)
+    if not hasattr(made, "maybe_init_modular_kernel"):
+        pytest.skip("this vLLM does not prepare them")
+    made.maybe_init_modular_kernel()
+    close(made(x.clone(), logits), token_by_token(made, x, *routed(logits)))
+
+
+def test_ranks_that_would_have_to_exchange_tokens_are_refused(engine, monkeypatch):
+    made = layer(engine)
+    ranks_of = type(made.moe_config.moe_parallel_config)
+    monkeypatch.setattr(ranks_of, "use_all2all_kernels", property(lambda _: True))
+    with pytest.raises(OperatorUnavailable, match="does not exchange tokens"):
+        made.routed_experts.quant_method.maybe_make_prepare_finalize()
+
+
 def test_a_wrong_expert_is_seen_by_this_comparison(engine):
     made, x, logits = layer(engine), torch.randn(5, WIDE), torch.randn(5, 8)
     weights, ids = routed(logits)

@@ -50,6 +50,20 @@ class UnquantizedFusedMoEMethod(moe.UnquantizedFusedMoEMethod):
         """The routers choose the experts; vLLM asks a class that this platform does not have."""
         return False
 
+    def maybe_make_prepare_finalize(self, routing_tables: Any = None) -> None:
+        """vLLM asks where there are several ranks. Nothing: each has all tokens, and vLLM adds up
+        what the ranks compute.
+
+        Raises:
+            OperatorUnavailable: they would have to exchange tokens.
+        """
+        if self.moe.moe_parallel_config.use_all2all_kernels:
+            raise OperatorUnavailable(
+                "fused_moe does not exchange tokens between ranks.",
+                hint="Without --enable-expert-parallel, or with --data-parallel-size 1.",
+                param="enable_expert_parallel",
+            )
+
     def forward_oot(
         self,
         layer: Any,
