@@ -33,13 +33,15 @@ _CALL = 200
 @dataclass(frozen=True)
 class Group:
     """Neighbours in the row that attend together. `places` are those of each text's tokens, counted
-    from the group's first: int64 [n, longest]; `real` says which of them are no padding.
+    from the group's first: int64 [n, longest]; `real` says which of them are no padding, `even`
+    that all are: texts of one length need no places.
     """
 
     begin: int
     end: int
     places: torch.Tensor
     real: torch.Tensor
+    even: bool
 
     @classmethod
     def of(cls, begin: int, lengths: torch.Tensor) -> Group:
@@ -50,12 +52,24 @@ class Group:
         steps = torch.arange(int(lengths.max()))
         real = steps < lengths[:, None]
         places = torch.where(real, (ends - lengths)[:, None] + steps, 0)
-        return cls(begin, begin + int(ends[-1]), places, real)
+        return cls(begin, begin + int(ends[-1]), places, real, bool(real.all()))
+
+    @property
+    def mask(self) -> torch.Tensor | None:
+        """Of keys that are no padding: [n, 1, 1, longest]; None where all are."""
+        return None if self.even else self.real[:, None, None, :]
 
     def padded(self, row: torch.Tensor) -> torch.Tensor:
         """[heads, tokens, dim] of the row → [n, heads, longest, dim] of the group."""
-        own = row[:, self.begin : self.end].transpose(0, 1)
-        return own[self.places].transpose(1, 2)
+        own = row[:, self.begin : self.end]
+        if self.even:
+            return own.unflatten(1, tuple(self.real.shape)).transpose(0, 1)
+        return own.transpose(0, 1)[self.places].transpose(1, 2)
+
+    def in_row(self, padded: torch.Tensor) -> torch.Tensor:
+        """[n, heads, longest, dim] of the group → its part of the row, [tokens, heads, dim]."""
+        apart = padded.transpose(1, 2)
+        return apart.flatten(0, 1) if self.even else apart[self.real]
 
 
 @dataclass(frozen=True)
@@ -116,15 +130,14 @@ def attend(
 
     found = []
     for group in packing.groups:
-        mask = None if bool(group.real.all()) else group.real[:, None, None, :]
         attended = scaled_dot_product_attention(
             group.padded(query[0]),
             group.padded(key[0]),
             group.padded(value[0]),
-            attn_mask=mask,
+            attn_mask=group.mask,
             scale=scaling,
         )
-        found.append(attended.transpose(1, 2)[group.real])
+        found.append(group.in_row(attended))
     return torch.cat(found)[None], None
 
 
