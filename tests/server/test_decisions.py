@@ -41,6 +41,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forgotten(toys: None) -> Iterator[None]:
+    """Folders stay adopted while any test here may ask for them."""
+    yield
+    known.cache_clear()
+
+
 @pytest.fixture(scope="module")
 def deciding(toys: None, home: Path) -> Iterator[Running]:
     """A model that answers questions, and others."""
@@ -51,7 +58,6 @@ def deciding(toys: None, home: Path) -> Iterator[Running]:
         for name in names:
             running.ready(name)
         yield running
-    known.cache_clear()
 
 
 def posted(server: Running, route: str, **body: Any) -> Any:
@@ -311,7 +317,6 @@ def test_bodies_of_one_model_are_read_in_one_batch(
             for at, one in enumerate(questions)
         ]
         results = posted(running, "bundle", tasks=tasks)["results"]
-    known.cache_clear()
     assert [one["status"] for one in results] == [200] * 3
     assert asked == [3]
 
@@ -373,4 +378,3 @@ def test_goldens_are_recorded_and_keep_a_wrong_model_from_callers(
         weight.data[1] += 0.01
         with pytest.raises(ParityFailed, match="findings in the golden answers"):
             proven(placed)  # type: ignore[arg-type]
-    known.cache_clear()

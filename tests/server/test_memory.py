@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 from urllib.parse import clear_cache
@@ -88,6 +89,14 @@ def grown(server: Running, kind: Callable[[Running, int], None]) -> dict[str, in
     more = [later - before for before, later in pairwise(counts)]
     least = {name: min(one[name] for one in more) for name in more[0]}
     return {name: count for name, count in least.items() if count >= 0.9 * each}
+
+
+@pytest.fixture(autouse=True)
+def unlogged() -> Iterator[None]:
+    """Without records, which pytest keeps where another test has turned the log on."""
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.isolate.conftest import eventually
 from tests.support.serving import Running, serving
 
 from jumar.contracts.errors import InvalidInput, InvalidValue, JumarError, UnknownKey, UnknownModel
@@ -133,7 +134,9 @@ def test_without_a_plan_another_value_is_another_load(server: Running) -> None:
 def test_a_wrong_request_costs_no_place_in_a_queue_that_is_full(tmp_path: Path) -> None:
     with serving(tmp_path, "toy", service=Service(queue=1)) as server:
         server.ready()
-        jobs = [server.ask("slow", async_run=True) for _ in range(3)]
+        jobs = [server.ask("slow", async_run=True)]
+        assert eventually(lambda: server.desk.jobs.live["running"] == 1)
+        jobs += [server.ask("slow", async_run=True) for _ in range(2)]
         assert jobs[-1].status_code == 429
         (wrong,) = [server.ask("hello", config={"spede": 1.0})]
         assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "unknown_key")

@@ -80,8 +80,10 @@ class Destination:
 
     def sweep(self) -> None:
         """Take away what a worker was writing when it was ended."""
-        for left in self.folder.glob(f".jumar-{self._token}-*.part"):
-            left.unlink(missing_ok=True)
+        mine = f".jumar-{self._token}-"
+        for left in self.folder.iterdir() if self.folder.is_dir() else ():
+            if left.name.startswith(mine):
+                left.unlink(missing_ok=True)
 
     def _store_one(self, draft: Draft, number: int, stem: str) -> Artifact:
         with self._fresh(draft.write) as (temporary, digest, size):

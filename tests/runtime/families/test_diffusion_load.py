@@ -138,13 +138,16 @@ class TestWeights:
             Studio(manifest_of(text), tiny("flux"))
         assert "sentencepiece" in str(caught.value.hint)
 
-    def test_a_task_that_needs_other_components_is_refused(self, tiny: Tiny) -> None:
+    def test_a_task_that_needs_other_components_is_refused(
+        self, tiny: Tiny, tmp_path: Path
+    ) -> None:
         text = tiny_manifests.SD15.replace(
             "StableDiffusionImg2ImgPipeline", "StableDiffusionXLImg2ImgPipeline"
         )
         studio = Studio(manifest_of(text), tiny("sd15"))
+        Image.new("RGB", (32, 32)).save(tmp_path / "photo.png")
         with pytest.raises(InvalidRequest, match="needs text_encoder_2, tokenizer_2"):
-            studio.model._pipeline("StableDiffusionXLImg2ImgPipeline")
+            studio.draw("image2image", {**CAT, "image": str(tmp_path / "photo.png")})
 
 
 class TestDtype:
