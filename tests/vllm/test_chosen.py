@@ -11,7 +11,12 @@ import pytest
 
 pytest.importorskip("vllm")
 
-TAKEN = "from vllm.platforms import current_platform as p; print(type(p).__name__, p.device_type)"
+TAKEN = """
+import logging
+logging.basicConfig(level="INFO")  # vLLM 0.33 has no log of its own until it serves
+from vllm.platforms import current_platform as p
+print(type(p).__name__, p.device_type)
+"""
 OTHER = """
 from vllm.platforms.interface import UnspecifiedPlatform
 

@@ -83,7 +83,10 @@ def test_workers_that_do_not_answer_are_told(monkeypatch):
 
 
 def test_a_server_takes_it_by_its_path_and_keeps_what_it_was_told():
-    from vllm.entrypoints.openai.cli_args import make_arg_parser
+    try:
+        from vllm.entrypoints.openai.cli_args import make_arg_parser
+    except ModuleNotFoundError:  # vLLM 0.33
+        from vllm.entrypoints.common.cli_args import make_arg_parser
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     parser = make_arg_parser(FlexibleArgumentParser())

@@ -6,7 +6,7 @@ registered in every process before a model is built. Neither imports torch or vL
 
 from __future__ import annotations
 
-from jumar.vllm.activation import LOGGER, current
+from jumar.vllm.activation import LOGGER, Activation, current
 
 PLATFORMS = {"cpu": "jumar.vllm.platform.CPUPlatform", "npu": "jumar.vllm.platform.NPUPlatform"}
 REFUSED = "jumar.vllm.refused.RefusedPlatform"
@@ -20,12 +20,8 @@ def platform_plugin() -> str | None:
     vLLM runs another platform, without a word, where this raises. So whoever asked for a device
     that cannot be had gets a class that raises when vLLM makes it.
     """
-    global _told
     activation = current()
-    if not _told:
-        _told = True  # vLLM asks twice
-        what = f"active on {activation.device}" if activation.device else "not active"
-        LOGGER.info("Jumar's platform is %s: %s", what, activation.reason)
+    _tell(activation)
     if activation.error is not None:
         return REFUSED
     return PLATFORMS[activation.device] if activation.device else None
@@ -33,10 +29,24 @@ def platform_plugin() -> str | None:
 
 def register() -> None:
     """What every process of the engine registers before it builds a model."""
-    device = current().device
+    activation = current()
+    _tell(activation)
+    device = activation.device
     if device is None:
         return
     from jumar.vllm import operators, patches
 
     patches.apply(device, "process")
     operators.register()
+
+
+def _tell(activation: Activation) -> None:
+    """Say once what was decided: as soon as there is a log, which vLLM 0.33 sets up only after it
+    has asked for the platform.
+    """
+    global _told
+    if _told or not LOGGER.hasHandlers():
+        return
+    _told = True
+    what = f"active on {activation.device}" if activation.device else "not active"
+    LOGGER.info("Jumar's platform is %s: %s", what, activation.reason)

@@ -66,7 +66,10 @@ def judged(flags: Sequence[str], asked: Sequence[Asked]) -> Callable[[Any], list
 
 def parsed(flags: Sequence[str]) -> Any:
     """The flags of `vllm serve` as vLLM's own parser reads them."""
-    from vllm.entrypoints.openai.cli_args import make_arg_parser
+    try:
+        from vllm.entrypoints.openai.cli_args import make_arg_parser
+    except ModuleNotFoundError:  # vLLM 0.33
+        from vllm.entrypoints.common.cli_args import make_arg_parser
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     arguments = make_arg_parser(FlexibleArgumentParser()).parse_args(list(flags))
