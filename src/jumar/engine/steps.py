@@ -83,16 +83,12 @@ class Made:
 
 def answer(loaded: Loaded, run: Run, destination: Destination, made: Made) -> None:
     """Run a request on a loaded model; `made` has all that came of it, also where it fails."""
-    plan = loaded.plan
-    accelerator, index = accelerator_of(plan.placement), plan.placement.device.index
+    accelerator, index = _begun(loaded, run)
     run.after_stage = lambda: accelerator.empty_cache(index)
-    for told in loaded.told:
-        run.warn(told)
-    accelerator.reset_peak(index)
     try:
         drafts = loaded.model.generate(run)
     finally:
-        run.timeline += plan.backend.timeline()
+        run.timeline += loaded.plan.backend.timeline()
     accelerator.synchronize(index)
     made.peak_mb = accelerator.peak_mb(index)
     with run.stage("export"):
@@ -107,15 +103,11 @@ def answer_together(
 
     `shared` is told of the call. What is raised before the first is nobody's own.
     """
-    plan = loaded.plan
-    accelerator, index = accelerator_of(plan.placement), plan.placement.device.index
+    accelerator, index = _begun(loaded, shared)
     shared.after_stage = lambda: accelerator.empty_cache(index)
-    for told in loaded.told:
-        shared.warn(told)
-    accelerator.reset_peak(index)
     drawn = loaded.model.generate_together(shared, runs)  # type: ignore[attr-defined]
     accelerator.synchronize(index)
-    peak, timeline = accelerator.peak_mb(index), plan.backend.timeline()
+    peak, timeline = accelerator.peak_mb(index), loaded.plan.backend.timeline()
     for run, destination, drafts in zip(runs, destinations, drawn, strict=True):
         made, failed = Made(peak_mb=peak), None
         run.timeline += timeline
@@ -132,11 +124,7 @@ def answer_together(
 
 def encode(loaded: Loaded, run: Run, made: Made) -> np.ndarray[Any, Any]:
     """Vectors of the run's texts: float32 [n, dimensions]."""
-    placement = loaded.plan.placement
-    accelerator, index = accelerator_of(placement), placement.device.index
-    for told in loaded.told:
-        run.warn(told)
-    accelerator.reset_peak(index)
+    accelerator, index = _begun(loaded, run)
     vectors: np.ndarray[Any, Any] = loaded.model.encode(run)  # type: ignore[attr-defined]
     made.peak_mb = accelerator.peak_mb(index)
     return vectors
@@ -147,6 +135,17 @@ def let_go(placement: Placement) -> None:
     if placement.device.kind != "cpu":
         gc.collect()
         accelerator_of(placement).empty_cache(placement.device.index)
+
+
+def _begun(loaded: Loaded, run: Run) -> tuple[Any, int]:
+    """The kind of device and its number; what was told at the load is told again, and the peak of
+    memory counts from here.
+    """
+    accelerator, index = accelerator_of(loaded.plan.placement), loaded.plan.placement.device.index
+    for told in loaded.told:
+        run.warn(told)
+    accelerator.reset_peak(index)
+    return accelerator, index
 
 
 def accelerator_of(placement: Placement) -> Any:
