@@ -149,6 +149,7 @@ def test_a_worker_that_says_how_far_it_is_does_not_hang(tmp_path: Path) -> None:
 def test_a_time_limit_ends_a_run_within_its_stage_and_one_that_never_comes_back(
     toy: WatchedModel, tmp_path: Path
 ) -> None:
+    toy.load()  # a start takes its own time, which is not what is limited here
     polite = toy.generate(prompt="slow", timeout=0.3, out=tmp_path)
     stuck = toy.generate(prompt="stuck", timeout=0.3, out=tmp_path)
     assert detail_of(polite).code == detail_of(stuck).code == "deadline_exceeded"
