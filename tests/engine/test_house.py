@@ -216,6 +216,51 @@ def test_memory_that_is_short_with_nobody_idle_is_an_error_at_once(
         house(prove=prove).answer(visit("a", tmp_path)).result(PATIENT)
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_named_model_keeps_its_place_whatever_callers_load(
+    house: Callable[..., House], tmp_path: Path, named: bool
+) -> None:
+    one = house(models=2)
+    first = one.open("toy") if named else None
+    mine = worker(one.answer(visit("a", tmp_path)))
+    for dtype in ("fp32", "fp16"):
+        worker(one.answer(visit("a", tmp_path, dtype=dtype)))
+        assert eventually(lambda: not any(served.pending for served in one.models()))
+    assert (one.named() == [first]) is named
+    assert (loads(one) == [None, "fp16"]) is named, "without a name it is let go"
+    assert (worker(one.answer(visit("a", tmp_path))) == mine) is named
+
+
+def test_a_load_without_a_place_is_refused_by_the_key_that_needs_it(
+    house: Callable[..., House], tmp_path: Path
+) -> None:
+    one = house(models=1)
+    one.open("toy")
+    with pytest.raises(InvalidValue, match="every place here") as refused:
+        one.answer(visit("a", tmp_path, dtype="fp32"))
+    assert (refused.value.param, refused.value.hint) == ("config.dtype", "Leave dtype out.")
+    assert worker(one.answer(visit("a", tmp_path)))
+
+
+def test_a_callers_load_takes_no_memory_from_a_named_model(
+    house: Callable[..., House], tmp_path: Path
+) -> None:
+    first: list[int] = []
+
+    def prove(model: WatchedModel) -> Parity:
+        if first and is_alive(first[0]):
+            raise InsufficientMemory("The device has no room.")
+        return UNVERIFIED
+
+    one = house(prove=prove)
+    one.open("toy")
+    first.append(int(worker(one.answer(visit("a", tmp_path))) or 0))
+    assert eventually(lambda: not one.models()[0].pending)
+    with pytest.raises(InsufficientMemory):
+        one.answer(visit("a", tmp_path, dtype="fp32")).result(PATIENT)
+    assert worker(one.answer(visit("b", tmp_path))) == str(first[0])
+
+
 def test_a_request_that_no_load_can_satisfy_gets_the_reason_itself(
     house: Callable[..., House], tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from tests.support.serving import Running, serving
 
 from jumar.contracts.errors import ParityFailed
 from jumar.contracts.results import Parity
+from jumar.engine.house import Limits
 from jumar.engine.service import Prove, Service
 from jumar.engine.watched import WatchedModel
 from jumar.lab.golden import places
@@ -76,6 +77,31 @@ def test_a_server_without_named_models_is_ready_and_loads_on_demand(tmp_path: Pa
         assert (card["loaded"], card["status"]) == (False, "unloaded")
         assert server.ask().status_code == 200
         assert server.client.get("/v1/models").json()["data"][0]["id"] == "toy"
+
+
+@pytest.mark.parametrize("wrong", ["fp32", None])
+def test_what_callers_load_does_not_change_whether_the_named_model_answers(
+    tmp_path: Path, wrong: str | None
+) -> None:
+    """Goldens fail with one dtype: that of a caller, or that of the operator."""
+
+    def prove(model: WatchedModel) -> Parity:
+        if model._terms.loaded.load_config["dtype"] == wrong:
+            raise ParityFailed("1 finding in the golden answers.")
+        return Parity(status="matched", checked=3, matched=3, reference="cpu fp32")
+
+    status = 200 if wrong else 503
+    with serving(tmp_path, "toy", prove=prove, limits=Limits(2)) as server:
+        server.ready()
+        assert server.client.get("/readyz").status_code == status
+        for dtype in ("fp32", "fp16"):
+            asked = server.ask(config={"dtype": dtype})
+            assert asked.status_code == (503 if dtype == wrong else 200), asked.text
+            ready, health = server.client.get("/readyz"), server.client.get("/health")
+            assert (ready.status_code, health.status_code) == (status, status)
+            said = health.json()["models"]["toy"]["status"]
+            assert said == server.client.get("/v1/models/toy").json()["status"]
+            assert (said == "ready") is (status == 200)
 
 
 def test_only_the_named_models_are_listed_and_served_where_some_are(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ house.answer(visit)                        # a future; loads the model where it 
 A model is known by what decides its load, and by nothing else of a request. Several load at the
 same time, and a loaded one answers meanwhile. Where there is no place for another, the one that was
 asked longest ago is let go, an idle one before a busy one: it answers what waits for it, its
-processes end, and only then does the other load. So memory really goes back in between.
+processes end, and only then does the other load. So memory really goes back in between. A model
+that was opened by its name is the operator's, and never let go for a caller.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ class House:
         bound = limits.concurrency
         self._room = nullcontext() if bound is None else threading.BoundedSemaphore(bound)
         self._open: OrderedDict[str, Served] = OrderedDict()  # asked longest ago first
+        self._named: list[Served] = []  # those of them that are never let go
         self._leaving: list[Served] = []
         self._closed = False
         self._lock = threading.Lock()
@@ -95,6 +97,17 @@ class House:
         """Those that are loaded, or about to be."""
         with self._lock:
             return list(self._open.values())
+
+    def named(self) -> list[Served]:
+        """Those that were opened by their name."""
+        with self._lock:
+            return list(self._named)
+
+    def by_id(self) -> dict[str, Served]:
+        """One of each model: as it was opened by its name, else as it was asked for last."""
+        with self._lock:
+            every = [*self._open.values(), *self._named]
+        return {one.loaded.manifest.id: one for one in every}
 
     def admit(self, request: GenerateRequest) -> GenerateRequest:
         """The request as it is run here: on the device of this house.
@@ -126,10 +139,12 @@ class House:
         return self._plans.get(model, _AS_ALL)
 
     def open(self, name: str) -> Served:
-        """Load a model as it is loaded for a request without load-time keys. Does not wait.
+        """Load a model as it is loaded for a request without load-time keys, and keep it. Does not
+        wait.
 
         Raises:
             UnknownModel: there is none, or it is not served here.
+            InvalidValue: there is no place beside those that were opened before.
         """
         manifest = catalog.get(name)
         request = GenerateRequest(task=manifest.primary_task, model=manifest.id)  # type: ignore[arg-type]
@@ -137,13 +152,17 @@ class House:
         config = dict(self.plan(manifest.id).config)
         loaded = catalog.resolve_load(manifest, manifest.primary_task, backend, config)
         with self._lock:
-            return self._at(loaded)
+            served = self._at(loaded)
+            if served not in self._named:
+                self._named.append(served)
+            return served
 
     def answer(self, visit: Visit) -> Future[GenerateResult]:
         """Let a request wait for its answer.
 
         Raises:
             Overloaded, DeadlineExceeded, NotReady: at once.
+            InvalidValue: it needs a load for which there is no place.
         """
         return self._with(visit.resolved, lambda served: served.answer(visit))
 
@@ -188,13 +207,16 @@ class House:
 
     def _served(self, request: ResolvedRequest) -> Served:
         while len(self._open) >= self.limits.models:
+            key = self._least_needed()
+            if key is None:
+                raise self._no_place(request)
             self._leaving = [one for one in self._leaving if not one.over]
             if len(self._leaving) >= LEAVING:
                 raise Overloaded(
                     f"{LEAVING} models are on their way out already.",
                     hint="Serve more models at a time, or ask for fewer in turn.",
                 )
-            self._let_go(self._least_needed())
+            self._let_go(key)
         before = list(self._leaving)
         pristine = not request.adapters and request.load_config.get("model_path") is None
         return Served(
@@ -208,14 +230,28 @@ class House:
             make_room=self._make_room,
         )
 
-    def _least_needed(self) -> str:
+    def _least_needed(self) -> str | None:
         """Failed for good before idle before busy, and among these asked longest ago."""
+        callers = (key for key, one in self._open.items() if one not in self._named)
 
         def needed(key: str) -> tuple[bool, bool]:
             served = self._open[key]
             return not served.over, served.pending > 0
 
-        return min(self._open, key=needed)
+        return min(callers, key=needed, default=None)
+
+    def _no_place(self, request: ResolvedRequest) -> InvalidValue:
+        """Why a request finds no place, by what keeps the operator's load from answering it."""
+        own = next((o.loaded for o in self._named if o.loaded.manifest is request.manifest), None)
+        wanted = request.load_config.items()
+        keys = [] if own is None else [k for k, v in wanted if v != own.load_config.get(k)]
+        what = f"config.{keys[0]}" if keys else "adapters" if request.adapters else "model"
+        return InvalidValue(
+            f"{request.manifest.id} needs a load of its own for this, and every place here"
+            f" ({self.limits.models}) is that of a model which was named to the server.",
+            hint=None if what == "model" else f"Leave {what.removeprefix('config.')} out.",
+            param=what,
+        )
 
     def _let_go(self, key: str) -> Served:
         served = self._open.pop(key)
@@ -224,12 +260,15 @@ class House:
         return served
 
     def _make_room(self, who: Served) -> bool:
-        """Let the idle model go that was asked longest ago, and wait until it is gone."""
+        """Let the idle one of callers' models go that was asked longest ago, and wait for that."""
         with self._lock:
             idle = (
                 key
                 for key, one in self._open.items()
-                if one is not who and not one.pending and one.loaded.backend == who.loaded.backend
+                if one is not who
+                and one not in self._named
+                and not one.pending
+                and one.loaded.backend == who.loaded.backend
             )
             key = next(idle, None)
             if key is None:

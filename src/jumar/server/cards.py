@@ -59,8 +59,7 @@ def cards(desk: Desk, tier: str | None = None) -> list[dict[str, Any]]:
     """All models that are served here, those that are loaded first, and those of other servers,
     which have no tier. May read manifests.
     """
-    served = {one.loaded.manifest.id: one for one in desk.house.models()}
-    only = desk.house.only
+    served, only = desk.house.by_id(), desk.house.only
     rows = [row for row in catalog.rows(tier) if only is None or row.id in only]
     rows.sort(key=lambda row: row.id not in served)
     own = [_card(desk, row, served.get(row.id)) for row in rows]
@@ -76,9 +75,8 @@ def card(desk: Desk, name: str) -> dict[str, Any]:
     if only is not None and manifest.id not in only:
         hint = did_you_mean(name[:200], only)
         raise UnknownModel(f"{manifest.id} is not served here.", hint=hint, param="model")
-    served = {one.loaded.manifest.id: one for one in desk.house.models()}
     row = next(row for row in catalog.rows() if row.id == manifest.id)
-    return _card(desk, row, served.get(row.id))
+    return _card(desk, row, desk.house.by_id().get(row.id))
 
 
 def _card(desk: Desk, row: ModelRow, served: Served | None) -> dict[str, Any]:

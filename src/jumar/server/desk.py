@@ -54,7 +54,6 @@ class Desk:
         self.machine = Machine()
         self.metrics = Metrics(house, self.jobs, self.machine)
         self.tracing = opened(settings.otlp)
-        self.named: list[str] = []
         self._stopping = threading.Event()
 
     @property
@@ -69,7 +68,7 @@ class Desk:
             UnknownModel: for the first that there is not.
         """
         for name in names:
-            self.named.append(self.house.open(self.model(name)).loaded.manifest.id)
+            self.house.open(self.model(name))
 
     def model(self, name: str) -> str:
         """What a caller's name for a model stands for here."""

@@ -33,8 +33,8 @@ async def health(request: Request) -> Response:
     desk: Desk = request.app.state.desk
     state = state_of(desk)
     models = {
-        served.loaded.manifest.id: {"status": one.name, "reason": one.reason}
-        for served in desk.house.models()
+        model: {"status": one.name, "reason": one.reason}
+        for model, served in desk.house.by_id().items()
         for one in [served.states.state()]
     }
     body = {
@@ -57,11 +57,10 @@ def state_of(desk: Desk) -> State:
     """The server's state: that of the models that were named to it, ready where none was."""
     if desk.stopping:
         return State("closed", "the server is stopping")
-    named = [one for one in desk.house.models() if one.loaded.manifest.id in desk.named]
-    states = [(one.loaded.manifest.id, one.states.state()) for one in named]
+    states = [(one.loaded.manifest.id, one.states.state()) for one in desk.house.named()]
     missing = [(model, state) for model, state in states if not state.answers]
     if not missing:
-        return State("ready", "" if named else "models are loaded on demand")
+        return State("ready", "" if states else "models are loaded on demand")
     coming = [(model, state) for model, state in missing if state.name not in ("failed", "closed")]
     model, state = (coming or missing)[0]
     name = "degraded" if not coming and len(missing) < len(states) else state.name
