@@ -16,6 +16,7 @@ from benchmarks import (
     health,
     isolate,
     overhead,
+    prepacked,
     proxy,
     reading,
     restart,
@@ -39,6 +40,7 @@ SECTIONS = {
     "proxy": proxy.main,
     "reading": reading.main,
     "drawing": drawing.main,
+    "prepacked": prepacked.main,
 }
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from jumar.contracts.errors import Cancelled
-from jumar.devices import graphs
+from jumar.devices import graphs, prepacking
 from jumar.devices.graphs import Function, Graph, inside, torch_compile
 from jumar.runtime.ladder import BackendRuntime, Rules
 
@@ -319,3 +319,28 @@ def test_a_runtime_that_is_closed_holds_no_module() -> None:
     doubled.made.clear()  # type: ignore[attr-defined]
     gc.collect()
     assert held() is None
+
+
+def prepacked(**options: Any) -> tuple[nn.Module, BackendRuntime]:
+    runtime = BackendRuntime(**{"prepacks": True, **options})
+    return runtime.wrap_module(nn.Linear(256, 512).eval(), "head"), runtime
+
+
+@pytest.mark.skipif(not prepacking.available(), reason="no oneDNN here")
+def test_weights_laid_out_anew_are_an_override_in_the_report():
+    module, runtime = prepacked()
+    module(torch.randn(2, 256))
+    (entry,) = runtime.timeline()
+    (taken,) = [one for one in entry.attempts if one.selected]
+    assert taken.level == "kernel_override" and taken.ok
+    assert taken.reason == "oneDNN multiplies in 1 linear layers"
+
+
+@pytest.mark.skipif(not prepacking.available(), reason="no oneDNN here")
+def test_a_layer_that_stays_with_torch_is_in_the_report(monkeypatch):
+    monkeypatch.setattr(prepacking, "product", lambda given, *_: given.new_zeros(4, 512) + 9)
+    module, runtime = prepacked()
+    module(torch.randn(2, 256))
+    (entry,) = runtime.timeline()
+    assert [one.level for one in entry.attempts if one.selected] == ["eager"]
+    assert "oneDNN's product is not torch's" in str(entry.attempts)

@@ -47,28 +47,6 @@ def test_without_named_bytes_one_profile_run_is_measured():
     assert left == 700 and runs == [1]
 
 
-@needs_vllm
-def test_on_the_cpu_float32_weights_of_linear_layers_lie_by_columns_and_are_the_same_numbers():
-    import torch
-    from vllm.model_executor.layers.linear import LinearBase
-
-    from jumar.vllm.runner import by_columns
-
-    def linear(dtype: torch.dtype) -> torch.nn.Module:
-        layer = LinearBase.__new__(LinearBase)
-        torch.nn.Module.__init__(layer)
-        layer.weight = torch.nn.Parameter(torch.randn(6, 4).to(dtype), requires_grad=False)
-        return layer
-
-    single, half = linear(torch.float32), linear(torch.bfloat16)
-    table = torch.nn.Embedding(6, 4)
-    before = single.weight.detach().clone()
-    by_columns(torch.nn.ModuleList([single, half, table]))
-    assert single.weight.stride() == (1, 6) and torch.equal(single.weight, before)
-    assert half.weight.stride() == (4, 1)
-    assert table.weight.stride() == (4, 1)
-
-
 def test_lint_tells_a_name_that_only_some_paths_of_the_platform_define(tmp_path, monkeypatch):
     """`make lint` holds all of `jumar.vllm` to it; this is the fault itself."""
     api = pytest.importorskip("mypy.api")

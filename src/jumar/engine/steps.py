@@ -15,6 +15,7 @@ from jumar.engine.binding import bind_operators
 from jumar.engine.seat import Seat
 from jumar.runtime.artifacts import Destination
 from jumar.runtime.families import Family, LoadPlan, Model
+from jumar.runtime.families.about import about
 from jumar.runtime.ladder import BackendRuntime
 from jumar.runtime.run import Run
 from jumar.runtime.weights import ensure_all
@@ -54,22 +55,24 @@ def load_model(resolved: ResolvedRequest, family: Family, seat: Seat, run: Run) 
                 p.done_bytes, p.total_bytes, kept=False, what=p.what, unit="bytes"
             ),
         )
-    plan = LoadPlan(
-        manifest=resolved.manifest,
-        task=resolved.task,
-        config=resolved.load_config,
-        weights=weights,
-        placement=placement,
-        adapters=resolved.adapters,
-        backend=_backend(resolved, placement),
-    )
     with run.stage("load"), ExitStack() as bound:
-        for told in accelerator.configure(plan.config):
+        for told in accelerator.configure(resolved.load_config):
             run.warn(told)
         of_operators = bind_operators(seat, placement, bound)
         for told in of_operators:
             run.warn(told)
+        plan = LoadPlan(
+            manifest=resolved.manifest,
+            task=resolved.task,
+            config=resolved.load_config,
+            weights=weights,
+            placement=placement,
+            adapters=resolved.adapters,
+            backend=_backend(resolved, placement, rules=bool(seat.operators.bound)),
+        )
         model = family.load(plan, run)
+        if facts := about(plan, model):
+            run.emit("described", kept=False, **facts)
         return Loaded(plan, model, of_operators, bound.pop_all())
 
 
@@ -153,8 +156,10 @@ def accelerator_of(placement: Placement) -> Any:
     return accelerators()[placement.device.kind]
 
 
-def _backend(resolved: ResolvedRequest, placement: Placement) -> BackendRuntime:
-    """How the model's modules are bound on this device, as far as `compile` lets them climb."""
+def _backend(resolved: ResolvedRequest, placement: Placement, *, rules: bool) -> BackendRuntime:
+    """How the model's modules are bound on this device, as far as `compile` lets them climb; where
+    `rules` chose who computes an operator, nobody else does.
+    """
     accelerator = accelerator_of(placement)
     mode, unasked = resolved.config.get("compile") or "auto", accelerator.compiles_unasked()
     climbs = mode == "on" or (mode == "auto" and unasked)
@@ -162,5 +167,6 @@ def _backend(resolved: ResolvedRequest, placement: Placement) -> BackendRuntime:
         graphs=accelerator.graphs() if climbs else (),
         compile=mode,
         unasked=unasked,
+        prepacks=placement.device.kind == "cpu" and mode == "auto" and not rules,
         synchronize=lambda: accelerator.synchronize(placement.device.index),
     )

@@ -22,6 +22,7 @@ from typing import Any
 from jumar.contracts.errors import JumarError
 from jumar.contracts.results import AttemptLevel, BackendAttempt, BackendTimelineEntry
 from jumar.devices.graphs import Function, Graph, hushed
+from jumar.devices.prepacking import Prepacked, prepack
 from jumar.runtime.agreement import disagreement
 
 Override = Callable[[Any, str], Function | None]
@@ -49,12 +50,15 @@ class BackendRuntime:
     """What the modules of one loaded model are bound with.
 
     `compile` is `on`, `off` or `auto`; `unasked` says what `auto` means on this device.
+    `prepacks`: weights of linear layers may be laid out anew for the CPU's products, an override
+    below all graphs that is proven layer by layer when a module is wrapped.
     `synchronize` waits for the device, so that an error of its own belongs to the right attempt.
     """
 
     graphs: Sequence[Graph] = ()
     compile: str = "auto"
     unasked: bool = False
+    prepacks: bool = False
     override: Override | None = None
     compare: Comparison = disagreement
     synchronize: Callable[[], None] = lambda: None
@@ -63,7 +67,8 @@ class BackendRuntime:
 
     def wrap_module(self, module: Any, tag: str) -> Any:
         """Let the module climb when it is first called; gives the same module back."""
-        climber = _Climber(self, module, tag)
+        laid_out = prepack(module) if self.prepacks else Prepacked()
+        climber = _Climber(self, module, tag, laid_out)
         self._climbers[tag] = climber
         module.forward = climber
         return module
@@ -92,10 +97,11 @@ class BackendRuntime:
 class _Climber:
     """Stands in for `module.forward`: dispatches by shape class, climbs on a new one."""
 
-    def __init__(self, runtime: BackendRuntime, module: Any, tag: str) -> None:
+    def __init__(self, runtime: BackendRuntime, module: Any, tag: str, laid_out: Prepacked) -> None:
         self._runtime = runtime
         self._module = module
         self._tag = tag
+        self._laid_out = laid_out
         self._eager: Function = module.forward
         self._only_eager = False
         self._bound: dict[Any, Function] = {}
@@ -113,21 +119,26 @@ class _Climber:
         candidates = self._candidates(_state(args, kwargs))
         if not candidates:
             self._only_eager = not self._bound  # no rungs at all: nothing to look up from now on
-            self._select(key, "eager", self._eager)
-            return self._eager(*args, **kwargs)
+            return self._lowest(key)(*args, **kwargs)
         try:
             spare = copy.deepcopy((args, kwargs))
         except Exception as error:  # noqa: BLE001  (any argument type; told in the report)
             self._tell("compile", False, f"not tried: its inputs cannot be copied ({error})")
-            self._select(key, "eager", self._eager)
-            return self._eager(*args, **kwargs)
+            return self._lowest(key)(*args, **kwargs)
         wanted = self._eager(*spare[0], **spare[1])
         for level, name, make in candidates:
             if (bound := self._attempt(level, name, make, args, kwargs, wanted)) is not None:
                 self._select(key, level, bound, name)
                 return bound(*args, **kwargs)
-        self._select(key, "eager", self._eager)
-        return self._eager(*args, **kwargs)
+        return self._lowest(key)(*args, **kwargs)
+
+    def _lowest(self, key: Any) -> Function:
+        """The module itself, with its weights as they lie."""
+        if self._laid_out.layers:
+            self._select(key, "kernel_override", self._eager, str(self._laid_out))
+        else:
+            self._select(key, "eager", self._eager)
+        return self._eager
 
     def _candidates(
         self, state: str | None
@@ -148,9 +159,10 @@ class _Climber:
         if not graphs:
             self._tell("compile", False, reason)
         override = self._runtime.override and self._runtime.override(self._module, self._tag)
-        if override is None:
-            self._tell("kernel_override", False, "no override registered")
-        else:
+        if override is None and not self._laid_out.layers:
+            reason = "; ".join(self._laid_out.refused) or "no override registered"
+            self._tell("kernel_override", False, reason)
+        elif override is not None:
             found.append(("kernel_override", "override", lambda _: override))
         return found
 

@@ -39,6 +39,8 @@ class Process:
     bindings: Bindings
     overrides: list[Decision] = field(default_factory=list)
     """Of torch's operators, those that the device's own kernels do not compute."""
+    products: Bound | None = None
+    """Who multiplies in linear layers, where it is not torch."""
     told: list[str] = field(default_factory=list)
     """Sentences about rules that are not followed."""
     own: dict[str, str] = field(default_factory=dict)
@@ -73,6 +75,7 @@ class Process:
             for one in self.bindings.made
         }
         left = [Bound(operator, VLLM, why) for operator, why in self.own.items()]
+        left += [self.products] if self.products else []
         over = [Bound(*one.override, self._why(one.operator)) for one in self.overrides]
         return [*sorted([*held.values(), *left]), *over]
 

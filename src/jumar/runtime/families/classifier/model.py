@@ -14,6 +14,7 @@ from jumar.runtime.families.checkpoint import model_and_tokenizer
 from jumar.runtime.families.classifier.heads import head_of, reduced, values
 from jumar.runtime.families.classifier.inputs import BESIDE
 from jumar.runtime.families.classifier.spans import spans, words
+from jumar.runtime.families.cores import Cores
 from jumar.runtime.families.encoder.batches import batches
 from jumar.runtime.families.encoder.model import (
     FORWARD,
@@ -56,6 +57,7 @@ class ClassifierModel:
         )
         # As for encoders: a graph for each shape of a batch would take minutes to make.
         replace(plan.backend, unasked=False).wrap_module(self._model, "classifier")
+        self._cores = Cores(self._model)
         self._padding = tokenizer.pad_token_id or 0
         self._types = "token_type_ids" in tokenizer.model_input_names
         self._tokenizer: Any = tokenizer.backend_tokenizer
@@ -195,7 +197,7 @@ class ClassifierModel:
         }
         if self._types:
             inputs["token_type_ids"] = column("type_ids", 0)
-        with torch.inference_mode():
+        with self._cores.for_tokens(width * len(windows)), torch.inference_mode():
             logits: np.ndarray = self._model(**inputs).logits.float().cpu().numpy()
         return logits
 

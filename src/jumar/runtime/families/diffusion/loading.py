@@ -14,6 +14,7 @@ import inspect
 import json
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,9 @@ def load_pipeline(plan: LoadPlan, run: Run) -> Any:
         )
         add_adapters(pipeline, plan.adapters)
     pipeline.set_progress_bar_config(disable=True)
+    backend = replace(plan.backend, prepacks=False)  # adapters and quantisation reach into weights
     for tag, module in _computing(pipeline).items():
-        plan.backend.wrap_module(module, tag)
+        backend.wrap_module(module, tag)
     apply_options(pipeline, plan.config, plan.placement)
     for told in told_of_formats(pipeline.components.values(), plan.placement.device.kind):
         run.warn(told)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from jumar.contracts.errors import InvalidModelOutput, InvalidValue
 from jumar.runtime.families.base import Draft, LoadPlan
 from jumar.runtime.families.checkpoint import model_and_tokenizer
+from jumar.runtime.families.cores import Cores
 from jumar.runtime.families.encoder.batches import batches
 from jumar.runtime.families.encoder.packing import ATTENTION, Packing, packs
 from jumar.runtime.families.encoder.recipe import Recipe
@@ -56,6 +57,7 @@ class EncoderModel:
         # A graph for each shape of a batch would take minutes to make, and an encoder milliseconds.
         backend = replace(plan.backend, unasked=False)
         backend.wrap_module(self._model, "encoder")
+        self._cores = Cores(self._model)
         self._padding = tokenizer.pad_token_id or 0
         self._unknown: int | None = tokenizer.unk_token_id
         self._tokenizer: Any = tokenizer.backend_tokenizer
@@ -154,7 +156,7 @@ class EncoderModel:
         """float32 [n, dimensions] of one batch."""
         import torch
 
-        with torch.inference_mode():
+        with self._cores.for_tokens(sum(map(len, tokens))), torch.inference_mode():
             states, mask = self._states(tokens)
             vectors = self._sized(self._recipe.pool(states, mask), run.config)
         result: np.ndarray = vectors.cpu().numpy()

@@ -1,0 +1,79 @@
+"""Linear layers and heads on the CPU: oneDNN multiplies by weights that lie as it wants them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from vllm.model_executor.layers.linear import LinearBase, UnquantizedLinearMethod
+from vllm.model_executor.layers.vocab_parallel_embedding import (
+    UnquantizedEmbeddingMethod,
+    VocabParallelEmbedding,
+)
+
+from jumar.devices import prepacking
+from jumar.vllm.operators.process import Bound, Process
+
+
+def prepack(model: torch.nn.Module, here: Process) -> None:
+    """Lay out the weights of a loaded model, and note in `here` who multiplies by them.
+
+    Where a rule or evidence gave operators of torch's to somebody, nothing is: the products are
+    theirs to compute.
+    """
+    if here.overrides or not prepacking.available():
+        return
+    told = prepacking.Prepacked()
+    for name, layer in _layers(model):
+        if (blocks := prepacking.prepacked(layer.weight)) is None:
+            told.refuse(name)
+            continue
+        told.layers += 1
+        if isinstance(layer, LinearBase):
+            layer.weight = torch.nn.Parameter(blocks, requires_grad=False)
+            layer.quant_method = Linear()
+        else:
+            layer.quant_method = Head(blocks)
+    if told.layers:
+        here.products = Bound("linear", "onednn", str(told))
+
+
+class Linear(UnquantizedLinearMethod):
+    """Multiplies by the blocks that the layer has as its weight."""
+
+    def apply(
+        self, layer: torch.nn.Module, x: torch.Tensor, bias: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """[..., in] → [..., out], float32."""
+        return prepacking.product(x, layer.weight, bias)
+
+
+class Head(UnquantizedEmbeddingMethod):
+    """Multiplies by blocks of its own: the layer's weight may be looked up as embeddings too."""
+
+    def __init__(self, blocks: torch.Tensor) -> None:
+        self._blocks = blocks
+
+    def apply(
+        self, layer: torch.nn.Module, x: torch.Tensor, bias: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """[..., in] → [..., words], float32."""
+        return prepacking.product(x, self._blocks, bias)
+
+
+def _layers(model: torch.nn.Module) -> list[tuple[str, Any]]:
+    """Unquantised linear layers of full precision, and heads: all that is worth it."""
+    heads = {id(head) for one in model.modules() if (head := getattr(one, "lm_head", None))}
+    return [
+        (name, layer)
+        for name, layer in model.named_modules()
+        if (
+            (isinstance(layer, LinearBase) and type(layer.quant_method) is UnquantizedLinearMethod)
+            or (
+                isinstance(layer, VocabParallelEmbedding)
+                and type(layer.quant_method) is UnquantizedEmbeddingMethod
+                and id(layer) in heads
+            )
+        )
+        and prepacking.worth_it(layer.weight)
+    ]
