@@ -77,9 +77,11 @@ class InlineModel:
         """All that its answers depend on: another worker of the same gives the same answers."""
         return self._here().identity
 
-    def load(self, *, cancel: threading.Event | None = None) -> InlineModel:
+    def load(
+        self, *, listener: Listener | None = None, cancel: threading.Event | None = None
+    ) -> InlineModel:
         """Load it. Raises JumarError, whatever went wrong."""
-        run = Run(self._loaded, {}, cancel=cancel)
+        run = Run(self._loaded, {}, listener=listener, cancel=cancel)
         family = family_of(self.manifest)
         seat = seat_for(self._loaded, family)
         with _typed():

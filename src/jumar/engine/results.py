@@ -55,7 +55,8 @@ class Vectors:
     `tokens` of each, special ones included, how many were `over` the model's limit and left out,
     and in how many `windows` it was read: all empty where the model does not count. `hits` values
     were known before; `head` says what the values of a classifier are (`readings.Head`); `peak_mb`
-    is the most memory that it took to compute, in MB of 10**6 bytes.
+    is the most memory that it took to compute, in MB of 10**6 bytes; `about` is what the model said
+    of itself when it was loaded.
     """
 
     values: Sequence[Any]
@@ -65,6 +66,7 @@ class Vectors:
     hits: int = 0
     head: Mapping[str, Any] | None = None
     peak_mb: float | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 _Kept = tuple[Any, ...]

@@ -35,7 +35,7 @@ from jumar.contracts.errors import (
     RunFailed,
     WeightsUnavailable,
 )
-from jumar.contracts.results import GenerateResult, Parity
+from jumar.contracts.results import GenerateResult, Parity, StageEventRecord
 from jumar.engine.answering import answer, begins, fail
 from jumar.engine.healing import Investigate, Suspicion, from_outside
 from jumar.engine.inline import InlineModel
@@ -99,6 +99,7 @@ class Served:
         self.parity = Parity(status="pending")
         self.device: str | None = None  # this and its class: known once a worker has loaded it
         self.device_class: str | None = None
+        self.about: dict[str, Any] = {}  # what it says of itself, once a worker has loaded it
         self.terms = Terms(loaded)
         self._prove = prove
         self._investigate = investigate
@@ -161,7 +162,7 @@ class Served:
         """
         self._may_wait()
         look = self._results.begin(encoding)
-        found = _Looked(look)
+        found = _Looked(look, self)
         if not look.missing:
             found.set_result(None)
             return found
@@ -266,13 +267,17 @@ class Served:
 
     def _ready(self, number: int, model: Model) -> None:
         self.states.tell(number, "loading")
-        model.load(cancel=self._unwanted)
+        model.load(listener=self._told, cancel=self._unwanted)
         self.device = model.placement.device.label
         self.device_class = model.fingerprint.get("device_class")
         self.states.tell(number, "warming", "its golden answers are asked")
         self._results.clear()
         self.parity = self.service.judged(self._proven(model))
         self.states.tell(number, "ready", self.parity.status)
+
+    def _told(self, event: StageEventRecord) -> None:
+        if event.event == "described":
+            self.about = event.data
 
     def _proven(self, model: Model) -> Parity:
         """What its goldens say. One that is lost meanwhile answers nothing, and nothing wrong.
@@ -351,14 +356,16 @@ class Served:
 class _Looked(Future[Vectors]):
     """What is read of texts: what was computed, beside what was known."""
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: Look, served: Served) -> None:
         super().__init__()
         self._look = look
+        self._served = served
 
     def set_result(self, result: Vectors | None) -> None:
         """Those of the missing texts have been computed."""
         try:
-            super().set_result(self._look.completed(result))
+            found = self._look.completed(result)
+            super().set_result(replace(found, about=self._served.about))
         except ValueError as error:
             told = InvalidModelOutput("The model gave no value for each text.")
             told.__cause__ = error

@@ -20,6 +20,7 @@ from jumar.contracts.questions import SENTENCES
 from jumar.engine.answers import digest
 from jumar.engine.served import Served
 from jumar.engine.states import State
+from jumar.server.abilities import abilities
 from jumar.server.desk import Desk
 
 TIME = 1_700_000_000
@@ -95,10 +96,11 @@ def _card(desk: Desk, row: ModelRow, served: Served | None) -> dict[str, Any]:
         "question_types": _answers(manifest),
         "aliases": sorted(aliases),
         "licence": manifest.licence,
-        "model_sha256": _pinned(desk, manifest),
+        "model_sha256": pinned(desk, manifest),
         "backends": dict(row.backends),
-        "limits": _limits(desk, manifest),
+        "limits": _limits(desk, manifest, served),
         **_state(served),
+        **abilities(manifest, served.about if served else {}),
     }
 
 
@@ -121,7 +123,7 @@ def _state(served: Served | None) -> dict[str, Any]:
     }
 
 
-def _pinned(desk: Desk, manifest: Manifest) -> str | None:
+def pinned(desk: Desk, manifest: Manifest) -> str | None:
     """SHA-256 over the digests of all files, each checked when it is loaded; None where nobody has
     pinned them: a folder of the operator's, or a repository.
     """
@@ -137,8 +139,10 @@ def _answers(manifest: Manifest) -> list[str]:
     return list(manifest.options.get("questions", SENTENCES))
 
 
-def _limits(desk: Desk, manifest: Manifest) -> dict[str, int]:
-    """How much it takes, under the names of the command line."""
+def _limits(desk: Desk, manifest: Manifest, served: Served | None) -> dict[str, int]:
+    """How much it takes, under the names of the command line; and how long a text may be, where it
+    has told.
+    """
     service = desk.house.plan(manifest.id).service or desk.house.service
     together = service.batching_of(manifest.tasks[manifest.primary_task])
     return {
@@ -147,6 +151,11 @@ def _limits(desk: Desk, manifest: Manifest) -> dict[str, int]:
         "max_batch_size": together.most,
         "max_batch_tokens": service.batching.budget,
         "max_request_bytes": desk.settings.max_request_bytes,
+        **(
+            {"max_input_tokens": served.about["longest"]}
+            if served and "longest" in served.about
+            else {}
+        ),
     }
 
 

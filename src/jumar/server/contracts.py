@@ -47,14 +47,25 @@ class GenerateForm(BaseModel):
     request: Json[GenerateBody]
 
 
+class EmbeddingsOptions(Body):
+    """`exact` is the only profile here. `meta` says which vectors can be compared, unless nobody
+    wants it.
+    """
+
+    deadline_ms: float | None = Field(default=None, gt=0, le=604_800_000)
+    profile: Literal["exact"] | None = None
+    return_meta: bool = True
+
+
 class EmbeddingsBody(Body):
-    """OpenAI's body. `user` is taken and not used."""
+    """OpenAI's body. `user` is taken and not used; `options` are the model runtime's."""
 
     model: str
     input: str | list[str]
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = Field(default=None, ge=1)
     user: str | None = None
+    options: EmbeddingsOptions = Field(default_factory=EmbeddingsOptions)
     # Jumar's own:
     deadline_ms: float | None = Field(default=None, gt=0, le=604_800_000)
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.contracts.errors import InvalidValue
 from jumar.engine.results import Vectors
+from jumar.server.abilities import representation
+from jumar.server.cards import pinned
 from jumar.server.contracts import EmbeddingsBody, GenerateBody
 from jumar.server.desk import Desk
 from jumar.server.reading import Asking, usage
@@ -33,10 +35,12 @@ def embed(desk: Desk, payload: dict[str, Any]) -> Asking:
     asked = GenerateBody(
         model=body.model, task="embeddings", inputs={"texts": body.input}, config=config
     )
-    return Asking(asked, size, partial(_content, body), body.deadline_ms, {"texts": "input"})
+    written_as = partial(_content, body, pinned(desk, desk.manifest(body.model)))
+    deadlines = [one for one in (body.deadline_ms, body.options.deadline_ms) if one is not None]
+    return Asking(asked, size, written_as, min(deadlines, default=None), {"texts": "input"})
 
 
-def _content(body: EmbeddingsBody, vectors: Vectors) -> str:
+def _content(body: EmbeddingsBody, sha256: str | None, vectors: Vectors) -> str:
     """OpenAI's list as JSON, made vector by vector: a large one must not keep others waiting, as
     `json.dumps` of the whole would (it holds the interpreter's lock to its end).
     """
@@ -46,7 +50,10 @@ def _content(body: EmbeddingsBody, vectors: Vectors) -> str:
         for place, row in enumerate(vectors.values)
     )
     model, count = json.dumps(body.model), json.dumps(usage(vectors))
-    return f'{{"object":"list","data":[{rows}],"model":{model},"usage":{count}}}'
+    space = representation(vectors.about, sha256, len(vectors.values[0]))
+    wanted = body.options.return_meta and space is not None
+    meta = f',"meta":{json.dumps({"representation": space})}' if wanted else ""
+    return f'{{"object":"list","data":[{rows}],"model":{model},"usage":{count}{meta}}}'
 
 
 def _numbers(vector: np.ndarray[Any, Any]) -> str:
