@@ -89,7 +89,17 @@ def test_questions_of_a_file_are_answered_one_a_line(run: Shell, tmp_path: Path)
     assert "at least 2" in few
     found = run(*line, "--json").json
     assert found["topic"]["probabilities"]["law"] == pytest.approx(0.880797, abs=1e-6)
-    assert found["few"]["error"]["code"] == "invalid_question"
+    assert found["few"]["error"] == "invalid_question"
+
+
+def test_several_states_are_each_asked_all_questions(run: Shell, tmp_path: Path) -> None:
+    questions = tmp_path / "questions.yaml"
+    questions.write_text("topic: {type: choice, choices: [law, math]}")
+    line = ("decide", "--model", NLI, "--questions", str(questions))
+    said = run(*line, "--state", "one text", "--state", "another").out.splitlines()
+    assert said == ["one text", "topic  law 0.881", "another", "topic  law 0.881"]
+    found = run(*line, "--state", "one text", "--state", "another", "--json").json
+    assert [one["topic"]["choice"] for one in found] == ["law", "law"]
 
 
 def test_a_model_that_answers_no_questions_says_which_would(run: Shell, tmp_path: Path) -> None:

@@ -190,14 +190,16 @@ def test_a_span_question_picks_its_labels_and_may_look_in_one_part() -> None:
         "gone": {"type": "span", "labels": ["PER"], "over": "nothing"},
         "else": {"type": "span", "labels": ["ORG"]},
     }
-    found = Asked.of({"request": "Who?", "answer": "Ada in Bex"}, questions, ("span",))
+    found = Asked.of(
+        {"request": "Who?", "answer": "Ada in Bex"}, questions, {"questions": ("span",)}
+    )
     assert found.task == "classification"
     assert found.inputs["texts"][0] == "Ada in Bex"
     answers = found.answers(TOKENS, [FOUND] * 3)
     assert [one["text"] for one in answers["who"]["spans"]] == ["Ada"]
     assert [one["text"] for one in answers["sure"]["spans"]] == ["Ada"]
-    assert answers["gone"]["error"]["param"] == "questions.gone.over"
-    assert "no label 'ORG'" in answers["else"]["error"]["message"]
+    assert answers["gone"]["param"] == "questions.gone.over"
+    assert "no label 'ORG'" in answers["else"]["message"]
 
 
 # ---- errors --------------------------------------------------------------------------------------
@@ -206,11 +208,86 @@ def test_a_span_question_picks_its_labels_and_may_look_in_one_part() -> None:
 def test_a_wrong_question_fails_alone_and_all_of_them_together() -> None:
     good = {"type": "noul", "criteria": "It is."}
     answers = Asked.of("a", {"bad": {"type": "choice"}, "good": good}).answers(NLI, [[0, 0, 0]])
-    assert answers["bad"]["error"]["code"] == "invalid_question"
+    assert answers["bad"]["error"] == "invalid_question"
     assert answers["good"] == {"type": "noul", "noul": 0.5}
     with pytest.raises(InvalidRequest, match="No question can be answered") as refused:
         Asked.of("a", {"bad": {"type": "choice"}, "worse": {}})
     assert (refused.value.code, refused.value.param) == ("invalid_request", "questions")
+
+
+# ---- presets, and what has to be read whole ------------------------------------------------------
+
+PRESETS = {"presets": {"attack": {"type": "noul", "criteria": "This is an attack."}}}
+
+
+def test_a_preset_fills_in_what_is_not_written() -> None:
+    for more in ({}, {"type": "noul"}, {"require_full_input": True}):
+        found = Asked.of("a", {"q": {"preset": "attack", **more}}, PRESETS)
+        assert found.inputs["hypotheses"] == ["This is an attack."]
+        assert found.whole("q") is bool(more.get("require_full_input"))
+
+
+@pytest.mark.parametrize(
+    ("preset", "options", "hint"),
+    [
+        ("atack", PRESETS, "It defines attack."),
+        ("attack", {}, "It defines none."),
+        (7, PRESETS, "It defines attack."),
+        (None, PRESETS, "It defines attack."),
+    ],
+)
+def test_a_preset_that_the_model_does_not_define_is_a_wrong_question(
+    preset: Any, options: dict[str, Any], hint: str
+) -> None:
+    good = {"type": "noul", "criteria": "It is."}
+    found = Asked.of("a", {"q": {"preset": preset}, "good": good}, options)
+    failed = found.answers(NLI, [[0, 0, 0]])["q"]
+    assert (failed["error"], failed["param"]) == ("invalid_question", "questions.q.preset")
+    assert failed["hint"] == hint
+
+
+@pytest.mark.parametrize("over", [(), (0, 0), (0, 3)])
+def test_what_requires_the_full_input_proves_it_or_fails_alone(over: tuple[int, ...]) -> None:
+    one = {"type": "noul", "criteria": "It is."}
+    found = Asked.of("a", {"free": one, "whole": {**one, "require_full_input": True}})
+    free, whole = found.answers(NLI, [[0, 0, 0]] * 2, over).values()
+    assert free == {"type": "noul", "noul": 0.5}
+    if any(over):
+        assert (whole["type"], whole["error"]) == ("noul", "max_length_exceeded")
+        assert "3 tokens more" in whole["message"]
+        assert "noul" not in whole and "input_coverage" not in whole
+    else:
+        assert whole == {"type": "noul", "noul": 0.5, "input_coverage": "complete"}
+
+
+def test_an_option_whose_sentence_leaves_too_little_room_costs_the_whole_question() -> None:
+    choice = {"type": "choice", "choices": ["a", "b"], "require_full_input": True}
+    found = Asked.of("a", {"q": choice}).answers(NLI, [[0, 0, 0]] * 2, (2, 0))
+    assert found["q"]["error"] == "max_length_exceeded"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"require_full_input": "true"},
+        {"require_full_input": 1},
+        {"require_full_input": None},
+        {"require_full_input": True, "over": "answer"},
+    ],
+)
+def test_full_input_is_true_or_false_and_is_not_one_part(wrong: dict[str, Any]) -> None:
+    questions = {"q": {"type": "span", "labels": ["PER"], **wrong}}
+    with pytest.raises(InvalidRequest):
+        Asked.of({"request": "Who?", "answer": "Ada"}, questions, {"questions": ("span",)})
+    if "over" in wrong:
+        alone = Asked.of({"answer": "Ada", "x": " "}, questions, {"questions": ("span",)})
+        assert alone.whole("q"), "the only part with words in it is all of the state"
+
+
+def test_full_input_and_a_cut_exclude_each_other() -> None:
+    question = {"type": "noul", "criteria": "It is.", "require_full_input": True}
+    with pytest.raises(InvalidRequest, match="cut off"):
+        Asked.of("a", {"q": question}, cuts=True)
 
 
 def test_an_error_about_a_row_names_its_question() -> None:

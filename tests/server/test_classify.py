@@ -55,6 +55,19 @@ def test_a_text_has_a_label_and_the_probabilities_of_all(reading: Running) -> No
     assert body["usage"]["prompt_tokens"] == 8
 
 
+def test_a_text_that_is_too_long_is_named_by_its_place_though_others_were_known(
+    reading: Running,
+) -> None:
+    asked(reading, "classify", model="topics", input=["the mat", "a dog"])
+    body = {"model": "topics", "input": ["the mat", "far", "a dog", "cat " * 40]}
+    for _ in range(2):  # the second time all but the long one are known
+        refused = reading.client.post("/v1/classify", json=body)
+        error = refused.json()["error"]
+        assert (refused.status_code, error["param"]) == (400, "input.3")
+        assert error["message"].startswith("Text 3 has ")
+        asked(reading, "classify", model="topics", input="far")
+
+
 def test_many_texts_each_have_their_own_and_pairs_are_read_together(reading: Running) -> None:
     body = asked(reading, "classify", model="topics", input=[TEXT, "cat"]).json()
     assert [one["index"] for one in body["results"]] == [0, 1]

@@ -16,7 +16,14 @@ from jumar.contracts.errors import InvalidInput, UnsupportedTask
 
 
 @click.command()
-@click.option("--state", required=True, metavar="TEXT", help="What they are about; - is stdin.")
+@click.option(
+    "--state",
+    "states",
+    required=True,
+    multiple=True,
+    metavar="TEXT",
+    help="What they are about; - is stdin. Several: each is asked all of them.",
+)
 @click.option(
     "--questions",
     required=True,
@@ -33,7 +40,13 @@ from jumar.contracts.errors import InvalidInput, UnsupportedTask
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the answers.")
 def command(
-    *, state: str, questions: str, overflow: str | None, as_json: bool, quiet: bool, **place: Any
+    *,
+    states: tuple[str, ...],
+    questions: str,
+    overflow: str | None,
+    as_json: bool,
+    quiet: bool,
+    **place: Any,
 ) -> None:
     """Answer typed questions about a text: choice, noul, score, set, span.
 
@@ -43,7 +56,6 @@ def command(
     from jumar.reporting.decisions import Asked
     from jumar.reporting.readings import Head
 
-    text = sys.stdin.read() if state == "-" else state
     written = _questions_of(questions)
     manifest = catalog.get(known(place["model"]))
     if "decisions" not in manifest.tasks:
@@ -52,7 +64,10 @@ def command(
             hint="A classifier does whose config.json names its labels entailment and"
             " contradiction (or not_entailment), or that labels tokens.",
         )
-    asked = Asked.of(text, written, manifest.options.get("questions"))
+    cuts = overflow == "truncate"
+    texts = [sys.stdin.read() if text == "-" else text for text in states]
+    each = [Asked.of(text, written, manifest.options, cuts=cuts) for text in texts]
+    asked = Asked.joined(each)
     given: dict[str, Any] = {key: one for key, one in asked.inputs.items() if key != "texts"}
     if overflow is not None:
         given["overflow"] = overflow
@@ -61,13 +76,17 @@ def command(
     except InvalidInput as error:
         raise asked.blamed(error) from error
     assert found.head is not None, "every classifier says what its values are"
-    answers = asked.answers(Head.of(found.head), found.values)
+    head, values = Head.of(found.head), iter(found.values)
+    answers = [one.answers(head, [next(values) for _ in one.rows]) for one in each]
     if as_json:
-        show.as_json(answers)
+        show.as_json(answers if len(each) > 1 else answers[0])
         return
-    width = max(map(len, answers))
-    for name, answer in answers.items():
-        click.echo(f"{name:<{width}}  {_in_words(answer)}")
+    width = max(map(len, written))
+    for text, answered in zip(texts, answers, strict=True):
+        if len(each) > 1:
+            click.echo(text)
+        for name, answer in answered.items():
+            click.echo(f"{name:<{width}}  {_in_words(answer)}")
 
 
 def _questions_of(file: str) -> dict[str, Any]:
@@ -84,7 +103,7 @@ def _questions_of(file: str) -> dict[str, Any]:
 
 def _in_words(answer: dict[str, Any]) -> str:
     if "error" in answer:
-        return click.style(answer["error"]["message"], fg="red")
+        return click.style(answer["message"], fg="red")
     if answer["type"] == "choice":
         return f"{answer['choice']} {answer['confidence']:.3f}"
     if answer["type"] == "noul":

@@ -5,6 +5,7 @@ JumarError                      internal_error       HTTP 500   exit 1
 │   ├── UnknownKey              unknown_key              400        2
 │   ├── InvalidValue            invalid_value            400        2
 │   ├── InvalidInput            invalid_input            400        2
+│   │   └── InputTooLong        max_length_exceeded      400        2
 │   ├── InvalidQuestion         invalid_question         400        2
 │   ├── UnknownModel            model_not_found          404        2
 │   ├── NotFound                not_found                404        2
@@ -117,6 +118,12 @@ class InvalidInput(InvalidRequest):
     """A prompt, picture or sound that cannot be used: missing, unreadable, empty."""
 
     code = "invalid_input"
+
+
+class InputTooLong(InvalidInput):
+    """A text that would have to be read whole, and is longer than the model reads."""
+
+    code = "max_length_exceeded"
 
 
 class InvalidQuestion(InvalidRequest):

@@ -42,12 +42,14 @@ Named: TypeAlias = dict[Words, Words | None]
 
 class _Question(BaseModel):
     """`instructions` say how an option becomes a sentence that may follow from the text: with `{}`
-    where the option stands in it; without, the option stands behind them.
+    where the option stands in it; without, the option stands behind them. `require_full_input`:
+    rather no answer than one from a part of the state.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     instructions: Words | None = None
+    require_full_input: bool = False
 
 
 class Choice(_Question):
@@ -120,14 +122,29 @@ TYPES = (*SENTENCES, "span")
 
 
 def parsed(
-    questions: Mapping[str, Any], types: Collection[str] = TYPES
+    questions: Mapping[str, Any],
+    types: Collection[str] = TYPES,
+    presets: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Question | InvalidQuestion]:
-    """Each question, or what is wrong with it. `types` are those that can be answered."""
-    return {name: _parsed(name, asked, types) for name, asked in questions.items()}
+    """Each question, or what is wrong with it. `types` are those that can be answered, `presets`
+    questions that the model defines: `preset` names one, and it fills in what is not written.
+    """
+    return {name: _parsed(name, asked, types, presets or {}) for name, asked in questions.items()}
 
 
-def _parsed(name: str, asked: Any, types: Collection[str]) -> Question | InvalidQuestion:
+def _parsed(
+    name: str, asked: Any, types: Collection[str], presets: Mapping[str, Mapping[str, Any]]
+) -> Question | InvalidQuestion:
     where = f"questions.{name[:100]}"
+    if isinstance(asked, Mapping) and "preset" in asked:
+        preset = asked["preset"]
+        if not isinstance(preset, str) or preset not in presets:
+            return InvalidQuestion(
+                f"The model defines no question {str(preset)[:100]!r}.",
+                hint=f"It defines {', '.join(presets)}." if presets else "It defines none.",
+                param=f"{where}.preset",
+            )
+        asked = {**presets[preset], **{key: asked[key] for key in asked if key != "preset"}}
     kind = asked.get("type") if isinstance(asked, Mapping) else None
     if kind in TYPES and kind not in types:
         return InvalidQuestion(

@@ -19,6 +19,8 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from jumar.contracts.errors import InvalidInput
+
 MOST_TOKENS = 512
 """Of a text, as far as batches are planned: most models cut off there."""
 
@@ -126,6 +128,17 @@ class Look:
     def missing(self) -> list[int]:
         """Places of the texts that have to be computed."""
         return [at for at in range(len(self.encoding.texts)) if at not in self.known]
+
+    def of_all(self, error: InvalidInput) -> InvalidInput:
+        """An error about one of the missing texts, by its place among all."""
+        about, _, place = (error.param or "").rpartition(".")
+        if not place.isdigit() or not self.known:
+            return error
+        at = self.missing[int(place)]
+        message = error.message.replace(f"Text {place} ", f"Text {at} ", 1)
+        told = type(error)(message, hint=error.hint, param=f"{about}.{at}")
+        told.__cause__ = error.__cause__
+        return told
 
     def completed(self, computed: Vectors | None) -> Vectors:
         """All values, those of the missing texts from here; they are kept for others."""

@@ -27,6 +27,7 @@ from jumar.contracts.errors import (
     DependencyMissing,
     DeviceUnavailable,
     InsufficientMemory,
+    InvalidInput,
     InvalidModelOutput,
     InvalidRequest,
     JumarError,
@@ -370,6 +371,11 @@ class _Looked(Future[Vectors]):
             told = InvalidModelOutput("The model gave no value for each text.")
             told.__cause__ = error
             self.set_exception(told)
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """It is told by the places that the caller knows."""
+        told = self._look.of_all(exception) if isinstance(exception, InvalidInput) else exception
+        super().set_exception(told)
 
 
 def _would_end_the_same(error: JumarError) -> bool:

@@ -21,11 +21,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from jumar.contracts.errors import InvalidInput, InvalidModelOutput, InvalidQuestion, InvalidRequest
+from jumar.contracts.errors import (
+    InputTooLong,
+    InvalidInput,
+    InvalidModelOutput,
+    InvalidQuestion,
+    InvalidRequest,
+    JumarError,
+)
 from jumar.reporting.entailment import sides_of
 from jumar.reporting.readings import Head, name_of, sigmoid
 
@@ -38,11 +45,12 @@ TEMPLATE = "This example is {}."
 
 @dataclass(frozen=True)
 class Row:
-    """One text to read, for the question of this name."""
+    """One text to read, for the question of this name; `state` is the field of its state."""
 
     name: str
     text: str
     hypothesis: str | None
+    state: str
 
 
 @dataclass(frozen=True)
@@ -54,34 +62,61 @@ class Asked:
 
     @classmethod
     def of(
-        cls, state: Any, questions: Mapping[str, Any], types: Collection[str] | None = None
+        cls,
+        state: Any,
+        questions: Mapping[str, Any],
+        options: Mapping[str, Any] | None = None,
+        *,
+        cuts: bool = False,
     ) -> Asked:
-        """Questions as callers write them. `types` are those that the model answers: all that
-        sentences can answer, where it does not say.
+        """Questions as callers write them. `options` are the manifest's: `questions`, the types
+        that are answered (all that sentences can answer, where it does not say), and `presets`,
+        questions that it defines. `cuts`: of a long state only the beginning is read.
 
         Raises:
             InvalidInput: the state is no text.
             InvalidRequest: none of the questions can be asked. One alone is an error in its answer.
         """
+        asked = cls.read(state, questions, options or {}, cuts=cuts)
+        refuse_without_rows([asked])
+        return asked
+
+    @classmethod
+    def read(
+        cls,
+        state: Any,
+        questions: Mapping[str, Any],
+        options: Mapping[str, Any],
+        *,
+        cuts: bool,
+        where: str = "state",
+    ) -> Asked:
+        """The same, also where none of the questions can be asked: then without rows. `where` is
+        the field of the state.
+        """
         from jumar.contracts.questions import SENTENCES, parsed
 
-        parts = _parts(state)
-        found = parsed(questions, types or SENTENCES)
+        parts = _parts(state, where)
+        found = parsed(questions, options.get("questions") or SENTENCES, options.get("presets"))
         rows: list[Row] = []
         for name, question in found.items():
             if not isinstance(question, InvalidQuestion):
                 try:
-                    rows += _rows(name, question, parts)
+                    read = _rows(name, question, parts, cuts=cuts)
+                    rows += [Row(name, *texts, where) for texts in read]
                 except InvalidQuestion as error:
                     found[name] = error
-        if not rows:
-            said = [str(one) for one in found.values()] or ["There is none."]
-            raise InvalidRequest(
-                f"No question can be answered. {said[0]}",
-                hint=" ".join(said[1:5]) or None,
-                param="questions",
-            )
         return cls(found, tuple(rows))
+
+    @classmethod
+    def joined(cls, every: Sequence[Asked]) -> Asked:
+        """The rows of several states, to be read at once."""
+        return cls({}, tuple(row for one in every for row in one.rows))
+
+    def whole(self, name: str) -> bool:
+        """Whether the question of this name has to be answered from all of the state."""
+        question = self.questions[name]
+        return not isinstance(question, InvalidQuestion) and question.require_full_input
 
     @property
     def task(self) -> str:
@@ -95,24 +130,34 @@ class Asked:
         pairs = [row.hypothesis for row in self.rows if row.hypothesis is not None]
         return {**texts, "hypotheses": pairs} if pairs else texts
 
-    def answers(self, head: Head, values: Sequence[Any]) -> dict[str, dict[str, Any]]:
+    def answers(
+        self, head: Head, values: Sequence[Any], over: Sequence[int] = ()
+    ) -> dict[str, dict[str, Any]]:
         """The answer to each question, or its error: plain data.
 
-        `values` has for each row the logits [labels], or the spans of a token head.
+        `values` has for each row the logits [labels], or the spans of a token head; `over` how many
+        of its tokens were not read, nothing where none was left out.
         """
         own: dict[str, list[Any]] = {}
-        for row, value in zip(self.rows, values, strict=True):
+        lost: dict[str, int] = {}
+        for row, value, left in zip(self.rows, values, over or [0] * len(self.rows), strict=True):
             own.setdefault(row.name, []).append(value)
+            lost[row.name] = max(left, lost.get(row.name, 0))
         found: dict[str, dict[str, Any]] = {}
         for name, question in self.questions.items():
-            if isinstance(question, InvalidQuestion):
-                found[name] = {"error": question.envelope()["error"]}
-                continue
             try:
+                if isinstance(question, InvalidQuestion):
+                    found[name] = _failed(None, question)
+                    continue
+                if question.require_full_input and lost[name]:
+                    raise _too_long(lost[name])
                 answered = _ANSWERS[question.type](question, head, own[name])
-            except InvalidQuestion as error:
-                answered = {"error": error.envelope()["error"]}
-            found[name] = {"type": question.type, **answered}
+            except (InvalidQuestion, InputTooLong) as error:
+                found[name] = _failed(question.type, error)
+            else:
+                found[name] = {"type": question.type, **answered}
+                if question.require_full_input:
+                    found[name]["input_coverage"] = "complete"
         return found
 
     def blamed(self, error: InvalidInput) -> InvalidInput:
@@ -126,8 +171,20 @@ class Asked:
         return InvalidInput(
             f"For question {row.name!r} the state{beside} has {what}",
             hint=error.hint,
-            param="state",
+            param=row.state,
         )
+
+
+def refuse_without_rows(every: Sequence[Asked]) -> None:
+    """Raise InvalidRequest where nothing of it can be asked, with what is wrong."""
+    if any(one.rows for one in every):
+        return
+    said = [str(wrong) for one in every for wrong in one.questions.values()] or ["There is none."]
+    raise InvalidRequest(
+        f"No question can be answered. {said[0]}",
+        hint=" ".join(said[1:5]) or None,
+        param="questions",
+    )
 
 
 def document(answers: Mapping[str, Any]) -> str:
@@ -141,7 +198,7 @@ def document(answers: Mapping[str, Any]) -> str:
 # ---- from a state and questions to texts ---------------------------------------------------------
 
 
-def _parts(state: Any) -> dict[str, str]:
+def _parts(state: Any, where: str) -> dict[str, str]:
     """The parts of a state by name; a text alone has the name `state`.
 
     Raises:
@@ -154,10 +211,10 @@ def _parts(state: Any) -> dict[str, str]:
         raise InvalidInput(
             "The state is no text.",
             hint="A text, a list of texts, or texts by name.",
-            param="state",
+            param=where,
         )
     if not any(part.strip() for part in listed.values()):
-        raise InvalidInput("The state is empty.", param="state")
+        raise InvalidInput("The state is empty.", param=where)
     return dict(listed)
 
 
@@ -168,11 +225,33 @@ def _whole(parts: Mapping[str, str]) -> str:
     return "\n".join(part if name.isdigit() else f"{name}: {part}" for name, part in parts.items())
 
 
-def _rows(name: str, question: Question, parts: Mapping[str, str]) -> list[Row]:
+def _failed(kind: str | None, error: JumarError) -> dict[str, Any]:
+    """An error in the place of an answer, as the model runtime has it."""
+    told = {"error": error.code, "message": error.message, "hint": error.hint, "param": error.param}
+    return {"type": kind, **{key: value for key, value in told.items() if value is not None}}
+
+
+def _too_long(over: int) -> InputTooLong:
+    return InputTooLong(
+        f"The state has {over} tokens more than the model reads beside the question.",
+        hint="overflow: window reads all of it.",
+    )
+
+
+def _rows(
+    name: str, question: Question, parts: Mapping[str, str], *, cuts: bool
+) -> list[tuple[str, str | None]]:
+    """Texts, and what may follow from each."""
+    if question.require_full_input and cuts:
+        raise InvalidQuestion(
+            "What requires the full input cannot be asked where long states are cut off.",
+            hint="overflow: window reads all of it.",
+            param=f"questions.{name}.require_full_input",
+        )
     if question.type == "span":
-        return [Row(name, _over(name, question, parts), None)]
+        return [(_over(name, question, parts), None)]
     text = _whole(parts)
-    return [Row(name, text, sentence) for sentence in _SENTENCES[question.type](question)]
+    return [(text, sentence) for sentence in _SENTENCES[question.type](question)]
 
 
 def _over(name: str, question: Span, parts: Mapping[str, str]) -> str:
@@ -184,6 +263,14 @@ def _over(name: str, question: Span, parts: Mapping[str, str]) -> str:
             f"The state has no part {question.over!r} with words in it.",
             hint=f"It has {', '.join(parts)}.",
             param=f"questions.{name}.over",
+        )
+    if question.require_full_input and any(
+        parts[each].strip() for each in parts.keys() - {question.over}
+    ):
+        raise InvalidQuestion(
+            f"It looks in {question.over!r} alone, and requires the full input.",
+            hint="Leave one of the two out.",
+            param=f"questions.{name}.require_full_input",
         )
     return parts[question.over]
 

@@ -94,6 +94,7 @@ def _card(desk: Desk, row: ModelRow, served: Served | None) -> dict[str, Any]:
         "tasks": list(row.tasks),
         "surfaces": [_SURFACES[task] for task in row.tasks if task in _SURFACES],
         "question_types": _answers(manifest),
+        "presets": list(manifest.options.get("presets", ())),
         "aliases": sorted(aliases),
         "licence": manifest.licence,
         "model_sha256": pinned(desk, manifest),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Json, SkipValidation
 
@@ -130,16 +130,28 @@ class DecideOptions(ReadOptions):
     return_meta: bool = True
 
 
-class DecideBody(Body):
-    """POST /v1/decisions, as the model runtime has it (contract 2.x).
+class DecideState(Body):
+    """A state, and questions about it.
 
     `state` is a text, a list of texts, or texts by name. A question that is wrong fails alone, so
     each is checked by itself.
     """
 
+    state: str | list[str] | dict[str, str]
+    questions: dict[str, SkipValidation[Question]] = Field(min_length=1, max_length=255)
+
+
+class DecideBody(Body):
+    """POST /v1/decisions, as the model runtime has it (contract 2.x): `states` are further ones by
+    name, each answered as a request of its own would be.
+    """
+
     model: str
     state: str | list[str] | dict[str, str]
     questions: dict[str, SkipValidation[Question]] = Field(min_length=1, max_length=255)
+    states: dict[Annotated[str, Field(pattern=r"\S", max_length=200)], DecideState] = Field(
+        default_factory=dict, max_length=255
+    )
     options: DecideOptions = Field(default_factory=DecideOptions)
 
 

@@ -18,7 +18,8 @@ from jumar.runtime.run import Run
 def asked_of(request: ResolvedRequest) -> Asked:
     """The questions of a request for the task `decisions`. Raises InvalidInput, InvalidRequest."""
     inputs = request.inputs
-    return Asked.of(inputs["state"], inputs["questions"], request.manifest.options.get("questions"))
+    cuts = request.config.get("overflow") == "truncate"
+    return Asked.of(inputs["state"], inputs["questions"], request.manifest.options, cuts=cuts)
 
 
 class DecisionModel(ClassifierModel):
