@@ -2,9 +2,10 @@
 
     python engine_of_paper.py FOLDER --host H --port P
 
-`FOLDER/faults` lists one word for each start, in order: none, dies, hangs, streams, halves
-(an answer that breaks off), errs (500 in good health), sickens (500, and it ends), refuses
-(its golden answers do not match), declines (they are of something else).
+`FOLDER/faults` lists one word for each start, in order: none, dies, hangs, naps (it answers after a
+second), streams, trickles (a stream without end), halves (an answer that breaks off), errs (500 in
+good health), sickens (500, and it ends), refuses (its golden answers do not match), declines (they
+are of something else), loads (it never listens).
 """
 
 import os
@@ -29,6 +30,8 @@ if fault == "refuses":
 if fault == "declines":
     (state / "golden-refused.txt").write_text("The golden answers are of embeddings.")
     sys.exit(1)
+if fault == "loads":
+    time.sleep(600)
 count = 0
 sick = False
 
@@ -55,6 +58,8 @@ class Handler(BaseHTTPRequestHandler):
             os.abort()
         if fault == "hangs":
             time.sleep(600)
+        if fault == "naps":
+            time.sleep(1)
         if fault in ("errs", "sickens"):
             global sick
             sick = fault == "sickens"
@@ -69,11 +74,15 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b'{"start": ')
             self.wfile.flush()
             os.abort()
-        if fault == "streams":
+        if fault in ("streams", "trickles"):
             self.send_response(200)
             self.send_header("content-type", "text/event-stream")
             self.send_header("transfer-encoding", "chunked")
             self.end_headers()
+            while fault == "trickles":
+                self.wfile.write(b"9\r\ndata: 1\n\n\r\n")
+                self.wfile.flush()
+                time.sleep(0.05)
             self.wfile.write(b'19\r\ndata: 1\n\ndata: {"choices"\r\n')
             self.wfile.flush()
             os.abort()

@@ -121,7 +121,9 @@ def test_callers_by_the_hundred_wait_for_the_engine_and_not_for_each_other() -> 
         async def settled(*_: Any) -> Any:
             return SimpleNamespace(address=address)
 
-        healing = SimpleNamespace(settled=settled, asked={}, starts=1, state="ready", reason="")
+        healing = SimpleNamespace(
+            settled=settled, asked={}, starts=1, reason="", state="ready", stopping=False
+        )
         await asyncio.wait_for(asked(healing, callers), 30)
         engine.close()
 
@@ -157,7 +159,9 @@ def engine_at(server: asyncio.Server) -> Any:
     async def settled(*_: Any) -> Any:
         return SimpleNamespace(address=address, healthy=healthy)
 
-    return SimpleNamespace(settled=settled, asked={}, starts=1, state="ready", reason="")
+    return SimpleNamespace(
+        settled=settled, asked={}, starts=1, reason="", state="ready", stopping=False
+    )
 
 
 async def asked(healing: Any, callers: int, rounds: int = 1) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -142,23 +142,49 @@ def test_without_its_patch_a_vision_model_cannot_be_profiled(tiny, monkeypatch):
 
     name = "get_dummy_processor_inputs"
     with monkeypatch.context() as undone:
-        undone.setattr(BaseDummyInputsBuilder, name, unpatched())
+        undone.setattr(BaseDummyInputsBuilder, name, unpatched(BaseDummyInputsBuilder, name))
         with pytest.raises(ValueError, match="Qwen2VLProcessor"):
             profiled()
     monkeypatch.setattr(BaseDummyInputsBuilder, name, get_dummy_processor_inputs)
     assert profiled()["mm_kwargs"]["video"]
 
 
-def unpatched():
+def unpatched(owner, name):
     """vLLM's own, whatever was applied to this process before."""
     import importlib.util
 
-    from vllm.multimodal.processing import dummy_inputs
-
-    spec = importlib.util.spec_from_file_location(dummy_inputs.__name__, dummy_inputs.__file__)
+    module = sys.modules[owner.__module__]
+    spec = importlib.util.spec_from_file_location(module.__name__, module.__file__)
     fresh = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(fresh)
-    return fresh.BaseDummyInputsBuilder.get_dummy_processor_inputs
+    return getattr(getattr(fresh, owner.__name__), name)
+
+
+@needs_vllm
+def test_without_its_patch_who_waits_for_an_engine_that_is_stopped_waits_for_ever():
+    import asyncio
+
+    from vllm.v1.engine.async_llm import AsyncLLM
+    from vllm.v1.engine.exceptions import EngineDeadError
+
+    from jumar.vllm.patches.replacements import shutdown
+
+    async def waited(stop):
+        """What a request gets that waits for tokens while the engine is stopped as a server does,
+        from another thread."""
+        queue = asyncio.Queue()
+        engine = SimpleNamespace(
+            engine_core=SimpleNamespace(shutdown=lambda timeout: None),
+            output_handler=asyncio.create_task(asyncio.sleep(600)),
+            output_processor=SimpleNamespace(propagate_error=queue.put_nowait),
+        )
+        await asyncio.to_thread(stop, engine, timeout=0)
+        return await asyncio.wait_for(queue.get(), 1)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(waited(unpatched(AsyncLLM, "shutdown")))
+    told = asyncio.run(waited(shutdown))
+    assert isinstance(told, EngineDeadError) and str(told) == "The server is stopping."
 
 
 @needs_vllm

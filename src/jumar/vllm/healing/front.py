@@ -2,7 +2,8 @@
 
 A request that got no answer yet when the engine failed waits for the next one and is asked again,
 once. What was being streamed ends with an error event: half an answer is never called a whole one,
-nor half an event an event.
+nor half an event an event. What comes from an engine that was told to end is half an answer too: it
+may be what it had when it stopped.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from jumar.contracts.errors import JumarError, RunFailed
+from jumar.contracts.errors import JumarError, NotReady, RunFailed
 from jumar.vllm.healing.child import Serving
 from jumar.vllm.healing.healing import Healing
 from jumar.vllm.healing.program import Asked
@@ -109,11 +110,16 @@ async def _answered(
         if (told := await _asked(client, serving, request, body)) is None:
             continue
         answer, whole = told
+        if healing.stopping:
+            await answer.aclose()
+            break
         kept = {k: v for k, v in answer.headers.items() if k.lower() not in HOP_BY_HOP}
         if whole is None:
-            return Passed(_events(answer), answer.status_code, kept)
+            return Passed(_events(answer, healing), answer.status_code, kept)
         forget()
         return Response(whole, answer.status_code, kept)
+    if healing.stopping:
+        raise _stopping()
     raise RunFailed(
         f"The engine did not answer: {healing.reason or healing.state}.",
         hint="GET /jumar/health says how it goes.",
@@ -157,20 +163,31 @@ async def _ending(serving: Serving, client: Any) -> bool:
     return not await serving.healthy(client) and await serving.ended(DYING_S) is not None
 
 
-async def _events(answer: Any) -> AsyncIterator[bytes]:
-    """Whole events, and one more that tells where the engine failed before the last."""
+async def _events(answer: Any, healing: Healing) -> AsyncIterator[bytes]:
+    """Whole events, and one more that tells where the engine failed or ended before the last."""
     import httpx
 
     begun = b""
     try:
         async for part in answer.aiter_raw():
+            if healing.stopping:
+                yield _event(_stopping())
+                return
             whole, end, begun = (begun + part).rpartition(b"\n\n")
             if end:
                 yield whole + end
         yield begun
     except httpx.TransportError as error:
         failed = RunFailed(f"The engine failed while it answered: {error}.")
-        yield b"data: " + json.dumps(failed.envelope()).encode() + b"\n\n"
+        yield _event(_stopping() if healing.stopping else failed)
+
+
+def _stopping() -> NotReady:
+    return NotReady("This server is stopping.", hint="Ask the next one.")
+
+
+def _event(error: JumarError) -> bytes:
+    return b"data: " + json.dumps(error.envelope()).encode() + b"\n\n"
 
 
 def _json(body: bytes) -> Mapping[str, Any]:

@@ -85,15 +85,23 @@ class Healing:
             await self._once()
 
     def stop(self) -> None:
-        """End the server, and `run` with it."""
+        """End the server, and `run` with it; who waits for an engine is told so at once."""
         self._stopping.set()
+        self._telling = asyncio.create_task(self._look_again())
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to end."""
+        return self._stopping.is_set()
 
     async def settled(self, past: int = 0, timeout: float | None = None) -> Serving | None:
         """Wait for a server that is ready, started after the `past`-th; None where none will be."""
 
         def over() -> bool:
-            return self.state in ("failed", "stopped") or (
-                self.state == "ready" and self.starts > past
+            return (
+                self.stopping
+                or self.state in ("failed", "stopped")
+                or (self.state == "ready" and self.starts > past)
             )
 
         try:
@@ -101,7 +109,7 @@ class Healing:
                 await asyncio.wait_for(self._changed.wait_for(over), timeout)
         except TimeoutError:
             return None
-        return self.serving if self.state == "ready" else None
+        return self.serving if self.state == "ready" and not self.stopping else None
 
     # ---- one life of the engine ------------------------------------------------------------------
 
@@ -111,7 +119,7 @@ class Healing:
         self.serving = Serving([*self.program, *self.options.flags], _free_port(), self._environ())
         try:
             hung = await self._served(self.serving)
-            if self._stopping.is_set():
+            if self.stopping:
                 await self._becomes("stopped")
                 return
             await self._heal(self.serving, hung)
@@ -124,7 +132,7 @@ class Healing:
 
         began = time.monotonic()
         async with httpx.AsyncClient(trust_env=False) as client:
-            while serving.alive and not self._stopping.is_set():
+            while serving.alive and not self.stopping:
                 if self.state == "ready":
                     if (silent := serving.silent_s(bool(self.asked))) > self.options.silence_s:
                         return f"No step was taken for {silent:.0f} s while callers waited."
@@ -186,6 +194,10 @@ class Healing:
     async def _becomes(self, state: State, reason: str = "") -> None:
         async with self._changed:
             self.state, self.reason = state, reason
+            self._changed.notify_all()
+
+    async def _look_again(self) -> None:
+        async with self._changed:
             self._changed.notify_all()
 
     def _environ(self) -> dict[str, str]:

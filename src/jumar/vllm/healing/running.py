@@ -17,33 +17,44 @@ from jumar.vllm.healing.healing import Healing
 
 log = logging.getLogger(__name__)
 
+GRACE_S = 10.0
+"""After a signal nobody new is let in, and callers get this long for their answers. Then the engine
+ends, and those that have none yet are told so."""
+
+ENDING_S = 15.0
+"""How long that takes at most: an engine that does not end by itself is killed after ten seconds.
+Orchestrators kill thirty seconds after their signal (Kubernetes)."""
+
 
 def run(made: Callable[[], Healing], *, host: str, port: int) -> int:
     """Serve until SIGTERM or SIGINT (exit code 0), or until nothing helps (1).
+
+    After a signal it ends within `GRACE_S + ENDING_S`, each caller with an answer or an error.
 
     Raises:
         InvalidValue: it cannot listen there; no engine was started.
     """
     with _listening(host, port) as listener:
-        code, investigating = asyncio.run(_served(made, listener))
-    if investigating:  # its children end with this process, its thread would be waited for
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    return code
+        return asyncio.run(_served(made, listener))
 
 
-async def _served(made: Callable[[], Healing], listener: socket.socket) -> tuple[int, bool]:
+async def _served(made: Callable[[], Healing], listener: socket.socket) -> int:
     import uvicorn
 
     healing = made()
-    config = uvicorn.Config(app(healing), log_level="warning", timeout_graceful_shutdown=10)
+    patience = round(GRACE_S + ENDING_S)
+    config = uvicorn.Config(app(healing), log_level="warning", timeout_graceful_shutdown=patience)
     server = uvicorn.Server(config)
     # uvicorn's own handlers raise the signal once more at the end: the exit code would be its.
     server.capture_signals = nullcontext  # type: ignore[assignment,method-assign]
     loop = asyncio.get_running_loop()
+
+    def leave(number: int) -> None:
+        server.handle_exit(number, None)
+        loop.call_later(GRACE_S, healing.stop)
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, server.handle_exit, number, None)
+        loop.add_signal_handler(number, leave, number)
     telling = asyncio.create_task(_tell(healing, _address(listener)))
     life = asyncio.create_task(healing.run())
     life.add_done_callback(lambda _: setattr(server, "should_exit", True))
@@ -53,9 +64,13 @@ async def _served(made: Callable[[], Healing], listener: socket.socket) -> tuple
         healing.stop()
         telling.cancel()
     if healing.state == "investigating":
-        return 0, True
+        life.cancel()
+        await asyncio.wait({life})
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)  # whose thread looks into it would be waited for; its children end with us
     await life
-    return (1 if healing.state == "failed" else 0), False
+    return 1 if healing.state == "failed" else 0
 
 
 async def _tell(healing: Healing, address: str) -> None:

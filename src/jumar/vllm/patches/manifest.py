@@ -40,6 +40,18 @@ PATCHES: tuple[Patch, ...] = (
         versions="<0.33",
     ),
     Patch(
+        name="told-at-the-end",
+        target="vllm.v1.engine.async_llm:AsyncLLM.shutdown",
+        replacement=f"{_HERE}.replacements:shutdown",
+        proof=f"{_HERE}.proofs:who_waits_is_told_at_the_end",
+        why="A server that is stopped ends its engine and cancels what brings its outputs; requests"
+        " that still run wait for them, and the server for these requests, for ever.",
+        how="Then each request that still runs gets the error that the engine has ended.",
+        until="vLLM tells them itself when it shuts down.",
+        where="process",
+        parameters=("self", "timeout"),
+    ),
+    Patch(
         name="slot-mapping",
         target="vllm.v1.worker.block_table:BlockTable.compute_slot_mapping",
         replacement=f"{_HERE}.replacements:compute_slot_mapping",

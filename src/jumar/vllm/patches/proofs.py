@@ -47,6 +47,28 @@ def what_is_profiled_is_asked_in_tokens() -> None:
     assert made.mm_data_items == {"video": "a film"}, f"data {made.mm_data_items!r}"
 
 
+def who_waits_is_told_at_the_end() -> None:
+    """An engine whose handler of outputs is cancelled, in a loop that calls at once."""
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    told: list[Any] = []
+    loop = SimpleNamespace(
+        is_closed=lambda: False, call_soon_threadsafe=lambda function, *args: function(*args)
+    )
+    handler = SimpleNamespace(
+        get_loop=lambda: loop, done=lambda: False, cancel=lambda: told.append("cancelled")
+    )
+    engine = SimpleNamespace(
+        engine_core=SimpleNamespace(shutdown=lambda timeout: told.append(timeout)),
+        output_handler=handler,
+        output_processor=SimpleNamespace(propagate_error=told.append),
+    )
+    stop: Any = AsyncLLM.shutdown
+    stop(engine, timeout=3.0)
+    assert told[:2] == [3.0, "cancelled"], f"done {told}"
+    assert [type(one).__name__ for one in told[2:]] == ["EngineDeadError"], f"told {told[2:]}"
+
+
 def slots_are_those_of_the_blocks() -> None:
     """Two requests, whose tokens 3 and 0 to 2 are scheduled, in blocks of two tokens."""
     import torch

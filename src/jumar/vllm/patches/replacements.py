@@ -70,5 +70,23 @@ def get_dummy_processor_inputs(self: Any, seq_len: int, mm_counts: Any, mm_optio
     )
 
 
+def shutdown(self: Any, timeout: float | None = None) -> None:
+    """The method of vLLM's asynchronous engine; at its end whoever still waits is told."""
+    from vllm.utils.async_utils import cancel_task_threadsafe, run_in_loop
+    from vllm.v1.engine.exceptions import EngineDeadError
+    from vllm.v1.metrics.prometheus import shutdown_prometheus
+
+    shutdown_prometheus()
+    if renderer := getattr(self, "renderer", None):
+        renderer.shutdown()
+    if engine_core := getattr(self, "engine_core", None):
+        engine_core.shutdown(timeout=timeout)
+    if (handler := getattr(self, "output_handler", None)) is not None:
+        cancel_task_threadsafe(handler)
+        ended = EngineDeadError()
+        ended.args = ("The server is stopping.",)
+        run_in_loop(handler.get_loop(), self.output_processor.propagate_error, ended)
+
+
 def nothing(*args: Any, **kwargs: Any) -> None:
     """Where there is no accelerator there is nothing to wait for and no cache to empty."""
