@@ -18,6 +18,7 @@ from tests.support import choir
 from jumar import catalog
 from jumar.contracts.requests import text2audio
 from jumar.contracts.results import GenerateResult, Parity, StageEventRecord
+from jumar.engine.answering import Batch
 from jumar.engine.queue import Batching
 from jumar.engine.served import Served
 from jumar.engine.service import Service
@@ -68,11 +69,16 @@ def serve(
     monkeypatch.syspath_prepend(str(site))
     open_: list[Served] = []
 
-    def one(size: int = 3, prove: Any = None, **service: Any) -> Ask:
+    def one(
+        size: int = 3,
+        prove: Any = None,
+        computed: Any = lambda batch: None,
+        window: float = SOON,
+        **service: Any,
+    ) -> Ask:
         loaded = catalog.resolve_load(catalog.get("choir"), "text2audio", "cpu", {})
-        served = Served(
-            loaded, Service(batching=Batching(size, window=SOON), **service), prove=prove
-        )
+        service_of = Service(batching=Batching(size, window=window), **service)
+        served = Served(loaded, service_of, prove=prove, computed=computed)
         open_.append(served)
         served.states.wait(SOON)
 
@@ -214,6 +220,23 @@ def test_after_a_call_that_found_no_memory_calls_are_half_as_large(serve: Any) -
     assert [one.text for one in first] == ["heavy/0", "do/0", "re/0", "mi/0"]
     second = [ask(prompt) for prompt in ("do", "re", "mi", "fa")]
     assert [one.result.metadata.batch_size for one in second] == [2] * 4
+
+
+def test_each_call_that_did_not_fail_is_told_of_once_with_its_size(serve: Any) -> None:
+    told: list[Batch] = []
+    ask = serve(3, computed=told.append)
+    assert all(one.result.ok for one in [ask("do"), ask("re"), ask("mi")])
+    assert eventually(lambda: told == [Batch(3, pictures=3)])
+    taken_apart = [ask("do"), ask("spoil"), ask("fail")]
+    assert [one.result.ok for one in taken_apart] == [True, True, False]
+    assert eventually(lambda: told[1:] == [Batch(1, pictures=1)] * 2)
+
+
+def test_one_who_was_alone_counts_as_one(serve: Any) -> None:
+    told: list[Batch] = []
+    ask = serve(3, computed=told.append, window=0.0)
+    assert ask("do").result.ok
+    assert eventually(lambda: told == [Batch(1, pictures=1)])
 
 
 def test_without_a_process_each_is_answered_alone(serve: Any) -> None:

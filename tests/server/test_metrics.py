@@ -15,6 +15,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.isolate.conftest import eventually
 from tests.support.serving import Running, serving
 
+from jumar import catalog
+from jumar.catalog.index import catalog as known
+from jumar.engine.queue import Batching
+from jumar.engine.service import Service
 from jumar.server.metrics import METRICS
 
 NPU = {
@@ -84,6 +88,42 @@ def test_a_model_that_is_loaded_twice_has_one_sample(tmp_path: Path) -> None:
             if one.labels["model"] == "toy"
         ]
     assert ready == [2.0]
+
+
+def test_how_much_is_computed_at_once_shows_whether_batching_works(
+    toys: None, tmp_path: Path
+) -> None:
+    tiny = pytest.importorskip("tests.support.tiny_checkpoints")
+    name = catalog.adopt(tiny.sentence_bert(tmp_path / "metered")).id
+
+    def asked(server: Running, *inputs: list[str]) -> dict[str, tuple[float | None, ...]]:
+        tasks = [
+            {"id": str(at), "embeddings": {"model": name, "input": texts}}
+            for at, texts in enumerate(inputs)
+        ]
+        server.client.post("/v1/bundle", json={"tasks": tasks}).raise_for_status()
+        found = page(server)
+        return {
+            what: tuple(
+                value(found, f"jumar_batch_{what}_{part}", model=name) for part in ("count", "sum")
+            )
+            for what in ("requests", "texts", "tokens", "pictures")
+        }
+
+    service = Service(batching=Batching(most=3, window=60.0))
+    with serving(tmp_path, name, service=service) as server:
+        server.ready(name)
+        first = asked(server, ["a cat"], ["the dog ran", "a mat"], ["far away"])
+        assert first == {
+            "requests": (1, 3),
+            "texts": (1, 4),
+            "tokens": (1, (2 + 2) + (3 + 2) + (2 + 2) + (2 + 2)),
+            "pictures": (None, None),
+        }
+        again = asked(server, ["a cat"], ["a dog"], ["a cat", "the mat"], ["far"])
+        assert again["requests"] == (2, 6), "one of the four was known, and asked nothing"
+        assert again["texts"] == (2, 7)
+    known.cache_clear()
 
 
 def test_requests_are_counted_by_route_not_by_path(server: Running) -> None:

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 from jumar.contracts.errors import JumarError
@@ -23,23 +24,44 @@ whether an operator was found guilty meanwhile, which makes it worth another one
 """
 
 
+@dataclass(frozen=True)
+class Batch:
+    """What a worker computed in one call, of a kind that could be computed with others': so many
+    requests, with `texts` and their `tokens` (where these are counted), or with `pictures`.
+    """
+
+    requests: int
+    texts: int = 0
+    tokens: int = 0
+    pictures: int = 0
+
+
+Computed = Callable[[Batch], None]
+
+
 def answer(
-    model: Model, batch: list[Work], parity: Parity, once_more: OnceMore, owed: Owed
+    model: Model,
+    batch: list[Work],
+    parity: Parity,
+    once_more: OnceMore,
+    owed: Owed,
+    computed: Computed = lambda batch: None,
 ) -> JumarError | None:
     """Answer a batch; each work's future has its answer, its error, or the work waits again.
 
     `Work.what` is a pair: a `Visit` or an `Encoding`, and its future. A caller has his answer
-    before the report of it is on disk, which is for the operator: that is `owed`.
+    before the report of it is on disk, which is for the operator: that is `owed`. `computed` is
+    told of each call that did not fail.
 
     Gives the error of a call for several requests, where that failed and they were taken apart.
     """
     if not isinstance(batch[0].what[0], Visit):
         owed.settle()
-        _encode(model, batch, once_more)
+        _encode(model, batch, once_more, computed)
     elif len(batch) > 1:
-        return _generate_together(model, batch, parity, once_more, owed)
+        return _generate_together(model, batch, parity, once_more, owed, computed)
     else:
-        _generate(model, batch[0], parity, once_more, owed)
+        _generate(model, batch[0], parity, once_more, owed, computed)
     return None
 
 
@@ -55,7 +77,14 @@ def fail(future: Future[Any], error: JumarError) -> None:
         future.set_exception(error)
 
 
-def _generate(model: Model, work: Work, parity: Parity, once_more: OnceMore, owed: Owed) -> None:
+def _generate(
+    model: Model,
+    work: Work,
+    parity: Parity,
+    once_more: OnceMore,
+    owed: Owed,
+    computed: Computed,
+) -> None:
     visit, future = work.what
     visit.run.known |= _known(work, parity)
     try:
@@ -63,6 +92,8 @@ def _generate(model: Model, work: Work, parity: Parity, once_more: OnceMore, owe
     except JumarError as error:
         fail(future, error)
         return
+    if result.ok and work.together is not None:
+        computed(Batch(1, pictures=work.size))
     lost = not result.ok and not model.alive and not _stopped(visit)
     if lost and once_more(work, model.healed):
         visit.run.warn(f"It was run again: the worker was lost ({result.metadata.error})")
@@ -71,7 +102,12 @@ def _generate(model: Model, work: Work, parity: Parity, once_more: OnceMore, owe
 
 
 def _generate_together(
-    model: Model, batch: list[Work], parity: Parity, once_more: OnceMore, owed: Owed
+    model: Model,
+    batch: list[Work],
+    parity: Parity,
+    once_more: OnceMore,
+    owed: Owed,
+    computed: Computed,
 ) -> JumarError | None:
     """All in one call; whoever has no result of it is answered alone."""
     assert isinstance(model, WatchedModel)
@@ -82,12 +118,14 @@ def _generate_together(
     left_over, error = model.answer_together(
         visits, lambda number, result: batch[number].what[1].set_result(result), owed=owed
     )
+    if error is None:
+        computed(Batch(len(batch), pictures=sum(work.size for work in batch)))
     lost = not model.alive
     for work, run in ((batch[number], visits[number].run) for number in left_over):
         run.known |= {"batch_size": 1, "batch_group_id": None}
         run.warn(f"It was run again, alone: in one call with {len(batch) - 1} others: {error}")
         if not (lost and once_more(work, model.healed)):
-            _generate(model, work, parity, once_more, owed)
+            _generate(model, work, parity, once_more, owed, computed)
     return error
 
 
@@ -104,7 +142,7 @@ def _stopped(visit: Visit) -> bool:
     return visit.run.cancel is not None and visit.run.cancel.is_set()
 
 
-def _encode(model: Model, batch: list[Work], once_more: OnceMore) -> None:
+def _encode(model: Model, batch: list[Work], once_more: OnceMore, computed: Computed) -> None:
     """All texts in one; where that fails, each alone, so that nobody pays for another's."""
     asked: list[Encoding] = [work.what[0] for work in batch]
     texts = [text for one in asked for text in one.texts]
@@ -120,9 +158,10 @@ def _encode(model: Model, batch: list[Work], once_more: OnceMore) -> None:
     try:
         values: Any = model.encode(texts, listener=hear, **beside, **asked[0].config)
     except JumarError as error:
-        _encode_alone(model, batch, error, once_more)
+        _encode_alone(model, batch, error, once_more, computed)
         return
     tokens, over, windows = (tuple(told.get(n, ())) for n in ("tokens", "over", "windows"))
+    computed(Batch(len(batch), len(texts), sum(tokens)))
     at = 0
     for work, one in zip(batch, asked, strict=True):
         here = slice(at, at + len(one.texts))
@@ -132,7 +171,9 @@ def _encode(model: Model, batch: list[Work], once_more: OnceMore) -> None:
         at += len(one.texts)
 
 
-def _encode_alone(model: Model, batch: list[Work], error: JumarError, once_more: OnceMore) -> None:
+def _encode_alone(
+    model: Model, batch: list[Work], error: JumarError, once_more: OnceMore, computed: Computed
+) -> None:
     lost = not model.alive
     for work in batch:
         if lost and once_more(work, model.healed):
@@ -140,4 +181,4 @@ def _encode_alone(model: Model, batch: list[Work], error: JumarError, once_more:
         if lost or len(batch) == 1:
             fail(work.what[1], error)
         else:
-            _encode(model, [work], once_more)
+            _encode(model, [work], once_more, computed)

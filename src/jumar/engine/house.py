@@ -29,6 +29,7 @@ from jumar.contracts.requests import GenerateRequest
 from jumar.contracts.results import GenerateResult
 from jumar.devices import accelerators
 from jumar.devices.select import parse
+from jumar.engine.answering import Batch
 from jumar.engine.healing import Investigate
 from jumar.engine.plan import Plan
 from jumar.engine.results import Encoding, Vectors
@@ -92,6 +93,8 @@ class House:
         self._leaving: list[Served] = []
         self._closed = False
         self._lock = threading.Lock()
+        self.computed: Callable[[str, Batch], None] = lambda model, batch: None
+        """Told of each batch, by the thread that answers it."""
 
     def models(self) -> list[Served]:
         """Those that are loaded, or about to be."""
@@ -228,6 +231,7 @@ class House:
             room=self._room,
             before=lambda: _all_gone(before),
             make_room=self._make_room,
+            computed=lambda batch: self.computed(request.manifest.id, batch),
         )
 
     def _least_needed(self) -> str | None:

@@ -37,7 +37,7 @@ from jumar.contracts.errors import (
     WeightsUnavailable,
 )
 from jumar.contracts.results import GenerateResult, Parity, StageEventRecord
-from jumar.engine.answering import answer, begins, fail
+from jumar.engine.answering import Computed, answer, begins, fail
 from jumar.engine.healing import Investigate, Suspicion, from_outside
 from jumar.engine.inline import InlineModel
 from jumar.engine.queue import Queue, Work
@@ -80,6 +80,7 @@ class Served:
         room: Entered around each batch; a semaphore bounds what several models do at once.
         before: Called by each worker before it loads: waits until there is room for it.
         make_room: Called where loading ran out of memory; True: something was let go, try again.
+        computed: Told of each batch.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Served:
         room: AbstractContextManager[Any] | None = None,
         before: Callable[[], None] = lambda: None,
         make_room: Callable[[Served], bool] = lambda served: False,
+        computed: Computed = lambda batch: None,
     ) -> None:
         self.loaded = loaded
         self.service = service = service or Service()
@@ -109,6 +111,7 @@ class Served:
         self._room = room or nullcontext()
         self._before = before
         self._make_room = make_room
+        self._computed = computed
         self._queue = Queue(service.queue, service.batching_of(loaded.spec))
         self._results = Results(service.results)
         self._bounds = (
@@ -335,7 +338,7 @@ class Served:
 
     def _answer(self, model: Model, batch: list[Work], owed: Owed) -> None:
         begun = time.monotonic()
-        apart = answer(model, batch, self.parity, self._once_more, owed)
+        apart = answer(model, batch, self.parity, self._once_more, owed, self._computed)
         if isinstance(apart, InsufficientMemory):
             self._queue.bound(sum(work.size for work in batch) // 2)
         spent = (time.monotonic() - begun) / sum(work.size for work in batch)

@@ -53,6 +53,7 @@ class Desk:
         self.jobs = Jobs(store, visit=self.visit, ask=self.ask)
         self.machine = Machine()
         self.metrics = Metrics(house, self.jobs, self.machine)
+        house.computed = self.metrics.computed
         self.tracing = opened(settings.otlp)
         self._stopping = threading.Event()
 

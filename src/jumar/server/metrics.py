@@ -11,12 +11,15 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from jumar.contracts.results import GenerateResult
+from jumar.engine.answering import Batch
 from jumar.engine.house import House
 from jumar.engine.jobs import Jobs
 from jumar.engine.results import Vectors
 from jumar.server.machine import Machine
 
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_TOKENS = (16, 64, 256, 1024, 4096, 16_384, 65_536)
 _DEVICE = ("device", "device_class", "name")
 
 
@@ -41,6 +44,12 @@ METRICS: dict[str, Row] = {
     ),
     "jumar_queue_seconds": Row("histogram", ("model",), "How long runs waited for a worker."),
     "jumar_input_tokens_total": Row("counter", ("model",), "Tokens that encoders read."),
+    "jumar_batch_requests": Row(
+        "histogram", ("model",), "Requests computed in one call of a worker."
+    ),
+    "jumar_batch_texts": Row("histogram", ("model",), "Texts in one call, those known left out."),
+    "jumar_batch_tokens": Row("histogram", ("model",), "Tokens of these texts, without padding."),
+    "jumar_batch_pictures": Row("histogram", ("model",), "Pictures drawn in one call."),
     "jumar_result_cache_total": Row(
         "counter", ("model", "outcome"), "Texts whose result was known (hit), or was not (miss)."
     ),
@@ -83,6 +92,10 @@ class Metrics:
         self._runs = self._made(Counter, "jumar_runs_total")
         self._waited = self._made(Histogram, "jumar_queue_seconds", buckets=_SECONDS)
         self._tokens = self._made(Counter, "jumar_input_tokens_total")
+        self._requests_of = self._made(Histogram, "jumar_batch_requests", buckets=_COUNTS)
+        self._texts_of = self._made(Histogram, "jumar_batch_texts", buckets=_COUNTS)
+        self._tokens_of = self._made(Histogram, "jumar_batch_tokens", buckets=_TOKENS)
+        self._pictures_of = self._made(Histogram, "jumar_batch_pictures", buckets=_COUNTS)
         self._results = self._made(Counter, "jumar_result_cache_total")
         self._memory = self._made(Gauge, "jumar_model_memory_peak_bytes")
         self.registry.register(_Present(house, jobs))
@@ -114,6 +127,18 @@ class Metrics:
         if found.peak_mb is not None and found.peak_mb != self._peaks.get(model):
             self._peaks[model] = found.peak_mb
             self._of(self._memory, model, self._class_of(model)).set(found.peak_mb * 1e6)
+
+    def computed(self, model: str, batch: Batch) -> None:
+        """A worker has computed what was asked of it in one call."""
+        self._of(self._requests_of, model).observe(batch.requests)
+        sizes = {
+            self._texts_of: batch.texts,
+            self._tokens_of: batch.tokens,
+            self._pictures_of: batch.pictures,
+        }
+        for metric, size in sizes.items():
+            if size:
+                self._of(metric, model).observe(size)
 
     def _class_of(self, model: str) -> str:
         """Of the device that it is on; empty where it has gone meanwhile."""
