@@ -142,7 +142,7 @@ def test_a_window_off_by_one_is_noticed(window):
 
 
 def test_what_another_sequence_left_in_a_block_is_noticed_where_it_is_not_taken_out(monkeypatch):
-    monkeypatch.setattr(PagedBuilder, "_stale", lambda self, batch, count: None)
+    monkeypatch.setattr(PagedBuilder, "_begun", lambda self, slots: None)
     engine, new = served([(20, 1), (25, 1)], Features())
     assert differs(engine, new)
 
@@ -150,11 +150,12 @@ def test_what_another_sequence_left_in_a_block_is_noticed_where_it_is_not_taken_
 # ---- the cache -----------------------------------------------------------------------------------
 
 
-def test_a_step_writes_its_keys_and_values_and_nothing_else():
+def test_a_step_writes_its_keys_and_values_and_zeros_behind_them_in_the_last_block():
     engine, _ = served([], Features())
     engine.step({engine.join(): 20, engine.join(): 3}, padding=2)
     expected = torch.full_like(engine.cache, float("nan"))
     for one in engine.sequences:
+        expected[one.blocks[-1]] = 0
         for at in range(len(one.keys)):
             block, offset = one.blocks[at // 16], at % 16
             expected[block, :, offset] = torch.cat((one.keys[at], one.values[at]), -1)

@@ -41,7 +41,7 @@ def test_batches_hold_every_piece_once_and_pad_little(sequences, layers):
         queries = max(one.queries for one in group)
         keys = max(one.end - one.begin for one in group)
         visits = len(group) * keys * (queries + 1)
-        needed = sum(one.visits for one in group)
+        needed = sum((one.end - one.begin) * (one.queries + 1) for one in group)
         assert visits <= PADDING * needed + CALL * (1 + LAYING_OUT / layers) / TOKEN_BYTES
         assert len(group) == 1 or len(group) * keys * TOKEN_BYTES <= WORKSPACE
 

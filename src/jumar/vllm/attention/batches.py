@@ -43,10 +43,6 @@ class Piece(NamedTuple):
     end: int
     """The position after the last key."""
 
-    @property
-    def visits(self) -> int:
-        return (self.end - self.begin) * (self.queries + 1)
-
 
 def pieces(
     starts: Sequence[int], lengths: Sequence[int], causal: bool, window: int | None, block: int
@@ -57,7 +53,11 @@ def pieces(
     them. Keys that no query of a tile can see are left out.
     """
     found = []
+    whole = not (causal and window)
     for row, (start, stop, length) in enumerate(zip(starts, starts[1:], lengths, strict=False)):
+        if whole and stop - start == 1:  # most are, in most steps
+            found.append(Piece(row, start, 1, length - 1, 0, length))
+            continue
         tile = min(QUERY_TILE, max(16, MASK_ELEMENTS // max(length, 1)))
         first = length - (stop - start)
         for offset in range(0, stop - start, tile):
@@ -77,21 +77,18 @@ def grouped(
     `token_bytes` are those of a token's keys and values in one layer; `layers` share the batches.
     """
     groups: list[list[Piece]] = []
-    needed, longest = 0, 0
+    needed, longest, count = 0, 0, 0
     call = CALL * (1 + LAYING_OUT / layers) / token_bytes
-    for piece in sorted(found, key=lambda one: (one.queries, one.end - one.begin)):
-        if groups:
-            count = len(groups[-1]) + 1
-            keys = max(longest, piece.end - piece.begin)
-            visits = count * keys * (piece.queries + 1)
-            fits = count * keys * token_bytes <= workspace
-            fits = fits and count * keys * piece.queries <= MASK_ELEMENTS
-            if fits and visits <= PADDING * (needed + piece.visits) + call:
-                groups[-1].append(piece)
-                needed, longest = needed + piece.visits, keys
-                continue
-        groups.append([piece])
-        needed, longest = piece.visits, piece.end - piece.begin
+    for queries, own, piece in sorted((one.queries, one.end - one.begin, one) for one in found):
+        keys, visits = max(longest, own), own * (queries + 1)
+        padded = (count + 1) * keys
+        fits = padded * token_bytes <= workspace and padded * queries <= MASK_ELEMENTS
+        if count and fits and padded * (queries + 1) <= PADDING * (needed + visits) + call:
+            groups[-1].append(piece)
+            needed, longest, count = needed + visits, keys, count + 1
+        else:
+            groups.append([piece])
+            needed, longest, count = visits, own, 1
     return [sorted(group, key=lambda one: one.start) for group in groups]
 
 
@@ -146,8 +143,12 @@ class Batch:
 
     def _mask(self, causal: bool, window: int | None, dtype: torch.dtype) -> Tensor | None:
         alone = self.q == 1 and (window is None or self.k <= window)
-        if alone and self.even:
-            return None
+        if alone:
+            if self.even:
+                return None
+            hidden = torch.arange(self.k) >= torch.tensor(self._seen())[:, None]
+            mask = torch.zeros(hidden.shape, dtype=dtype).masked_fill_(hidden, float("-inf"))
+            return mask[:, None, None].to(self.device)
         query, key = self._positions()
         query, key = query[:, :, None], key[:, None]
         seen = key < torch.tensor([one.end for one in self.pieces])[:, None, None]

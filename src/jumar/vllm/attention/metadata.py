@@ -37,6 +37,9 @@ class KVRows:
     tokens: Tensor | None
     """The tokens that have a slot; None where all have one."""
     count: int
+    begun: Tensor | None = None
+    """Rows of the cache seen as (blocks * kv heads, ...) that this step begins and does not fill:
+    what another sequence left there, maybe a NaN, has to go."""
 
 
 @dataclass(eq=False)
@@ -46,8 +49,6 @@ class Gathering:
     batch: Batch
     blocks: Tensor
     """(n * kv heads * blocks,) rows of the cache seen as (blocks * kv heads, ...), int32."""
-    stale: Tensor | None
-    """Rows of the workspace past a sequence's end, which might hold another's NaN; None if none."""
     rows: Tensor
     """The workspace as (n * kv heads * blocks, block size * 2 * head size)."""
     keys: Tensor
@@ -57,8 +58,6 @@ class Gathering:
     def bring(self, cache: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values (n, kv heads, keys, head size) from a layer's cache."""
         torch.index_select(cache.view(-1, self.rows.shape[1]), 0, self.blocks, out=self.rows)
-        if self.stale is not None:
-            self.rows.view(-1, 2 * self.keys.shape[-1]).index_fill_(0, self.stale, 0)
         return self.keys, self.values
 
 
@@ -108,7 +107,6 @@ class PagedMetadata:
 class PagedBuilder(AttentionMetadataBuilder[PagedMetadata]):
     """Lays a step out, once for all layers of a group."""
 
-    reorder_batch_threshold = 1
     supports_update_block_table = True
 
     def __init__(
@@ -162,7 +160,17 @@ class PagedBuilder(AttentionMetadataBuilder[PagedMetadata]):
             slots = slots[tokens]
         # (block * heads + head) * block size + offset, with slot = block * block size + offset
         first = slots.add(slots // self.block, alpha=self.block * (self.heads - 1))
-        return KVRows((first[:, None] + self._head_rows).flatten(), tokens, len(slot_mapping))
+        rows = (first[:, None] + self._head_rows).flatten()
+        return KVRows(rows, tokens, len(slot_mapping), self._begun(slots))
+
+    def _begun(self, slots: Tensor) -> Tensor | None:
+        """Of the blocks whose first slot is written and whose last one is not; None if none."""
+        at = (slots % self.block == 0).nonzero().flatten()
+        if not len(at):
+            return None
+        first, last = slots[at], slots[(at + self.block - 1).clamp(max=len(slots) - 1)]
+        blocks = first[last != first + self.block - 1] // self.block
+        return (blocks[:, None] * self.heads + self._heads[:, 0]).flatten() if len(blocks) else None
 
     def gathering(self, batch: Batch, table: Tensor) -> Gathering:
         """Which blocks a batch reads, and where they go."""
@@ -174,7 +182,6 @@ class PagedBuilder(AttentionMetadataBuilder[PagedMetadata]):
         return Gathering(
             batch=batch,
             blocks=blocks.flatten(),
-            stale=None if batch.even else self._stale(batch, count),
             rows=space.view(-1, block * 2 * size),
             keys=paired[..., :size],
             values=paired[..., size:],
@@ -199,21 +206,6 @@ class PagedBuilder(AttentionMetadataBuilder[PagedMetadata]):
             own = self._steps(count) < torch.tensor(counts, device=table.device)[:, None]
             ids = torch.where(own, ids, ids[:, :1])
         return ids
-
-    def _stale(self, batch: Batch, count: int) -> Tensor | None:
-        """Rows (n * kv heads * blocks * block size) that no token of the sequence was written to.
-
-        The repeated blocks are full, but where the first block itself is not.
-        """
-        keys = torch.tensor([one.end - one.begin for one in batch.pieces])[:, None]
-        at = torch.arange(count * self.block)
-        unwritten = torch.where(keys < self.block, at % self.block >= keys, False) | (
-            (at >= keys) & (at < -(-keys // self.block) * self.block)
-        )
-        if not unwritten.any():
-            return None
-        found = unwritten[:, None].expand(-1, self.heads, -1).flatten().nonzero().flatten()
-        return found.to(self.device)
 
     def _steps(self, count: int) -> Tensor:
         return torch.arange(count, device=self.device)

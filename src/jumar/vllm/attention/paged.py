@@ -175,6 +175,8 @@ class TorchPagedImpl(AttentionImpl[PagedMetadata]):
         if packed.dtype != kv_cache.dtype:
             packed = packed.to(kv_cache.dtype)
         size = packed.shape[-1]
+        if new.begun is not None:
+            kv_cache.view(-1, kv_cache.shape[2] * size).index_fill_(0, new.begun, 0)
         kv_cache.view(-1, size).index_copy_(0, new.slots, packed.view(-1, size))
 
     def _encode(

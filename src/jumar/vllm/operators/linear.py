@@ -25,6 +25,10 @@ def prepack(model: torch.nn.Module, here: Process) -> None:
         return
     told = prepacking.Prepacked()
     for name, layer in _layers(model):
+        if isinstance(layer, LinearBase):  # vLLM's own kind costs a detour in every product
+            layer.weight = torch.nn.Parameter(layer.weight.data, requires_grad=False)
+        if not prepacking.worth_it(layer.weight):
+            continue
         if (blocks := prepacking.prepacked(layer.weight)) is None:
             told.refuse(name)
             continue
@@ -75,5 +79,4 @@ def _layers(model: torch.nn.Module) -> list[tuple[str, Any]]:
                 and id(layer) in heads
             )
         )
-        and prepacking.worth_it(layer.weight)
     ]
