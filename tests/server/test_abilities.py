@@ -142,6 +142,22 @@ def test_a_model_that_is_not_loaded_has_told_nothing_yet(server: Running) -> Non
     assert "heads" not in found and "max_input_tokens" not in found["limits"]
 
 
+def test_a_card_names_no_folder_of_this_machine(able: Running) -> None:
+    every = able.client.get("/v1/models").json()["data"]
+    mine = {one["id"]: one["aliases"] for one in every if one["id"] in NAMES}
+    assert mine == {name: [] for name in NAMES}
+
+
+def test_a_client_of_the_model_runtime_finds_the_version_of_its_contract(able: Running) -> None:
+    found = able.client.get("/v1/models").json()
+    for body in (found, *(able.client.get(f"/health{end}").json() for end in ("", "/live"))):
+        assert body["api_version"].split(".")[0] == "2"
+    assert found["limits"] == {"max_bundle_tasks": 64, "max_request_bytes": 8 << 20}
+    asked = able.client.post("/v1/classify", json={"model": "topics", "input": "a cat"})
+    usage = asked.json()["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (usage["prompt_tokens"], 0)
+
+
 @pytest.mark.models
 def test_a_counter_of_ngrams_has_a_head_and_no_limit(tmp_path: Path) -> None:
     with serving(tmp_path, "py3langid") as server:

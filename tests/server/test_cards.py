@@ -76,6 +76,55 @@ def test_a_tier_narrows_the_list(server: Running) -> None:
     assert len(core) < len(server.client.get("/v1/models").json()["data"])
 
 
+def test_aliases_can_be_left_out(server: Running) -> None:
+    plain = server.client.get("/v1/models?include_aliases=false").json()["data"]
+    assert all("aliases" not in one for one in plain)
+    for word in ("true", "True"):
+        asked = server.client.get(f"/v1/models?include_aliases={word}").json()["data"]
+        assert all("aliases" in one for one in asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "param", "hint"),
+    [
+        ("models?teir=core", "teir", "'tier'"),
+        ("models?include_aliases=7", "include_aliases", None),
+        ("jobs?status=failed", "status", "'state'"),
+        ("videos?offset=3", "offset", None),
+    ],
+)
+def test_what_a_list_cannot_be_narrowed_by_is_refused_and_not_left_out(
+    server: Running, asked: str, param: str, hint: str | None
+) -> None:
+    refused = server.client.get(f"/v1/{asked}")
+    error = refused.json()["error"]
+    assert (refused.status_code, error["param"]) == (400, param)
+    assert hint is None or hint in error["hint"]
+
+
+def test_who_asks_a_model_for_what_it_does_not_hears_of_models_that_are_served(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path, only=["toy", "sdxl-digits"]) as server:
+        picture = {"model": "toy", "prompt": "a seven"}
+        hint = server.client.post("/v1/images/generations", json=picture).json()["error"]["hint"]
+        assert hint == "Models for text2image: sdxl-digits."
+        for route, body in {
+            "embeddings": {"input": "a"},
+            "generate": {"task": "embeddings", "inputs": {"texts": ["a"]}},
+            "decisions": {"state": "a", "questions": {"q": {"type": "noul", "criteria": "b"}}},
+        }.items():
+            refused = server.client.post(f"/v1/{route}", json={"model": "toy", **body})
+            error = refused.json()["error"]
+            assert (refused.status_code, error["code"]) == (422, "unsupported_surface"), error
+            assert error["hint"].startswith("No model here does")
+        chat = server.client.post("/v1/chat/completions", json={"model": "toy", "messages": []})
+        assert "--" not in chat.json()["error"]["hint"], "that is the operator's business"
+    with serving(tmp_path / "all") as server:
+        hint = server.client.post("/v1/images/generations", json=picture).json()["error"]["hint"]
+        assert "flux-dev" in hint, "everything is served there"
+
+
 def test_a_tier_that_there_is_not_is_refused(server: Running) -> None:
     refused = server.client.get("/v1/models?tier=kore")
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "tier")

@@ -68,6 +68,19 @@ def test_a_text_that_is_too_long_is_named_by_its_place_though_others_were_known(
         asked(reading, "classify", model="topics", input="far")
 
 
+def test_an_unknown_field_inside_another_is_named_with_the_nearest(reading: Running) -> None:
+    body = {"model": "topics", "input": "a", "options": {"treshold": 0.4}}
+    error = reading.client.post("/v1/classify", json=body).json()["error"]
+    assert (error["code"], error["param"]) == ("unknown_key", "options.treshold")
+    assert error["hint"] == "Did you mean 'threshold'?"
+    deeper = {**body, "options": {"window": {"overlop": 1}}}
+    error = reading.client.post("/v1/classify", json=deeper).json()["error"]
+    assert (error["param"], error["hint"]) == (
+        "options.window.overlop",
+        "Did you mean 'overlap'?",
+    )
+
+
 def test_many_texts_each_have_their_own_and_pairs_are_read_together(reading: Running) -> None:
     body = asked(reading, "classify", model="topics", input=[TEXT, "cat"]).json()
     assert [one["index"] for one in body["results"]] == [0, 1]

@@ -278,7 +278,7 @@ WRONG = [
     ({"states": {"1": {"state": STATE, "questions": _GUARD, "model": "nli"}}}, 400, None, None),
     ({"options": {"profile": "max_speed"}}, 400, "invalid_request", "options.profile"),
     ({"options": {"max_tokens": 10**9}}, 400, "invalid_value", "options.max_tokens"),
-    ({"options": {"overflow": "window", "windows": 1}}, 400, "invalid_request", None),
+    ({"options": {"overflow": "window", "windows": 1}}, 400, "unknown_key", "options.windows"),
 ]
 
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from jumar.catalog.index import ModelRow, catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from jumar.catalog.manifest import Manifest
     from jumar.catalog.resolution import ResolvedRequest
-    from jumar.contracts.errors import InvalidRequest
+    from jumar.contracts.errors import InvalidRequest, UnsupportedTask
     from jumar.contracts.requests import GenerateRequest, Task
     from jumar.plugins import PluginFailed
 
@@ -37,6 +37,7 @@ __all__ = [
     "resolve_load",
     "rows",
     "task_for",
+    "unsupported",
 ]
 
 _TYPES = {"Manifest": "manifest", "ResolvedRequest": "resolution"}
@@ -116,6 +117,15 @@ def task_for(manifest: Manifest, keys: Iterable[str], preferred: str) -> Task:
     from jumar.catalog import resolution
 
     return resolution.task_for(manifest, set(keys), preferred)
+
+
+def unsupported(
+    manifest: Manifest, task: str, among: Collection[str] | None = None
+) -> UnsupportedTask:
+    """That a model does not do a task, and which do; `among` these, where others cannot be had."""
+    from jumar.catalog import resolution
+
+    return resolution.unsupported(task, manifest, catalog(), among)
 
 
 def adopt(folder: Path, *, name: str | None = None) -> Manifest:

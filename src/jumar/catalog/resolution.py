@@ -112,7 +112,7 @@ def examine(
     """
     manifest = catalog.get(request.model)
     if request.task not in manifest.tasks:
-        raise _unsupported(request.task, manifest, catalog)
+        raise unsupported(request.task, manifest, catalog)
     spec = manifest.tasks[request.task]
     wrong: list[InvalidRequest] = []
     given = _sorted_out(request, spec, wrong)
@@ -139,7 +139,7 @@ def resolve_load(
         UnsupportedTask, UnknownKey, InvalidValue.
     """
     if task not in manifest.tasks:
-        raise _unsupported(task, manifest, catalog)
+        raise unsupported(task, manifest, catalog)
     known = {
         key: param
         for key, param in manifest.tasks[task].config.items()
@@ -310,8 +310,11 @@ def _unfit_adapters(
             yield InvalidValue("The scale of an adapter is not finite.", param=f"{param}.scale")
 
 
-def _unsupported(task: str, manifest: Manifest, catalog: Catalog) -> UnsupportedTask:
-    others = catalog.doing(task)
+def unsupported(
+    task: str, manifest: Manifest, catalog: Catalog, among: Collection[str] | None = None
+) -> UnsupportedTask:
+    """That a model does not do a task, and which do; `among` these, where others cannot be had."""
+    others = [name for name in catalog.doing(task) if among is None or name in among]
     shown = ", ".join(others[:6]) + (", …" if len(others) > 6 else "")
     return UnsupportedTask(
         f"{manifest.id} does not do {task}. It does {', '.join(manifest.tasks)}.",

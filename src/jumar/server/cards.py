@@ -21,12 +21,16 @@ from jumar.engine.answers import digest
 from jumar.engine.served import Served
 from jumar.engine.states import State
 from jumar.server.abilities import abilities
+from jumar.server.contracts import CONTRACT, MOST_TASKS
 from jumar.server.desk import Desk
 
 TIME = 1_700_000_000
 """OpenAI's `created` of a model: a number that has to be there, and means nothing here."""
 
-QUERY: dict[str, dict[str, Any]] = {"tier": {"enum": list(get_args(Tier))}}
+QUERY: dict[str, dict[str, Any]] = {
+    "tier": {"enum": list(get_args(Tier))},
+    "include_aliases": {"type": "boolean", "default": True},
+}
 """What narrows the list, as JSON Schema."""
 
 _SURFACES = {
@@ -39,8 +43,11 @@ _SURFACES = {
 
 
 async def models(request: Request) -> Response:
-    """All models that are served here; `tier` narrows the list."""
+    """All models that are served here; `tier` narrows the list, `include_aliases` the entries."""
     tier = request.query_params.get("tier")
+    aliases = request.query_params.get("include_aliases", "true").lower()
+    if aliases not in ("true", "false"):
+        raise InvalidValue("include_aliases is true or false.", param="include_aliases")
     if tier is not None and tier not in get_args(Tier):
         raise InvalidValue(
             f"There is no tier {tier[:40]!r}.",
@@ -48,7 +55,14 @@ async def models(request: Request) -> Response:
             param="tier",
         )
     found = await run_in_threadpool(cards, request.app.state.desk, tier)
-    return JSONResponse({"object": "list", "data": found})
+    for one in found if aliases == "false" else ():
+        one.pop("aliases", None)
+    bounds = {
+        "max_bundle_tasks": MOST_TASKS,
+        "max_request_bytes": request.app.state.desk.settings.max_request_bytes,
+    }
+    body = {"object": "list", "data": found, "api_version": CONTRACT, "limits": bounds}
+    return JSONResponse(body)
 
 
 async def model(request: Request) -> Response:
@@ -82,7 +96,8 @@ def card(desk: Desk, name: str) -> dict[str, Any]:
 
 def _card(desk: Desk, row: ModelRow, served: Served | None) -> dict[str, Any]:
     manifest = catalog.get(row.id)
-    aliases = {*row.aliases, *(a for a, model in desk.settings.aliases.items() if model == row.id)}
+    folders = {alias for alias in row.aliases if alias.startswith("/")}  # where it was adopted
+    given = {alias for alias, model in desk.settings.aliases.items() if model == row.id}
     return {
         "id": row.id,
         "object": "model",
@@ -95,7 +110,7 @@ def _card(desk: Desk, row: ModelRow, served: Served | None) -> dict[str, Any]:
         "surfaces": [_SURFACES[task] for task in row.tasks if task in _SURFACES],
         "question_types": _answers(manifest),
         "presets": list(manifest.options.get("presets", ())),
-        "aliases": sorted(aliases),
+        "aliases": sorted({*row.aliases, *given} - folders),
         "licence": manifest.licence,
         "model_sha256": pinned(desk, manifest),
         "backends": dict(row.backends),

@@ -9,6 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field, Json, SkipValidation
 from jumar.contracts.questions import Question
 from jumar.contracts.requests import AdapterRef
 
+CONTRACT = "2.3.0"
+"""Version of the model runtime's contract, whose shapes the reading routes and cards have. Its
+clients refuse another major version.
+"""
+
+MOST_TASKS = 64
+"""Of one bundle."""
+
 Transport = Literal["path", "inline_bytes"]
 
 
@@ -174,5 +182,5 @@ class BundleOptions(Body):
 class BundleBody(Body):
     """POST /v1/bundle, as the model runtime has it (contract 2.x). A task fails alone."""
 
-    tasks: list[SkipValidation[BundleTask]] = Field(min_length=1, max_length=64)
+    tasks: list[SkipValidation[BundleTask]] = Field(min_length=1, max_length=MOST_TASKS)
     options: BundleOptions = Field(default_factory=BundleOptions)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from jumar import catalog
 from jumar.contracts.errors import InvalidInput, JumarError
 from jumar.engine.results import Vectors
 from jumar.reporting.decisions import Asked, refuse_without_rows
@@ -30,7 +29,7 @@ def decide(desk: Desk, payload: dict[str, Any]) -> Asking:
     manifest = desk.manifest(body.model)
     if "decisions" not in manifest.tasks:
         with outward.as_written({}):
-            catalog.resolve(desk.request(GenerateBody(model=body.model, task="decisions"), ""))
+            raise desk.unsupported(manifest, "decisions")
     states = _States.of(body, manifest.options)
     config = config_of(body.options)
     if states.judged:

@@ -15,6 +15,7 @@ from jumar.contracts.errors import (
     JumarError,
     OutputFailed,
     UnknownModel,
+    UnsupportedTask,
     did_you_mean,
     with_code,
 )
@@ -85,6 +86,10 @@ class Desk:
                 error.hint = did_you_mean(name[:200], here)
             raise
 
+    def unsupported(self, manifest: Manifest, task: str) -> UnsupportedTask:
+        """That a model does not do a task, with those that are served here and do."""
+        return catalog.unsupported(manifest, task, self.house.only)
+
     def request(self, body: GenerateBody, request_id: str) -> GenerateRequest:
         """The request as it will run: screened, on this server's device, with its deadline.
 
@@ -113,7 +118,7 @@ class Desk:
         )
         admitted = self.house.admit(request)
         if request.task not in manifest.tasks:
-            catalog.resolve(admitted)  # raises UnsupportedTask, with the models that do it
+            raise self.unsupported(manifest, request.task)
         screened = self.screen.screened(admitted, manifest.tasks[request.task])
         return self.house.plan(manifest.id).applied(screened, manifest)
 

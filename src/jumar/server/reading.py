@@ -111,9 +111,10 @@ def headers(vectors: Vectors) -> dict[str, str]:
 
 
 def usage(vectors: Vectors) -> dict[str, int]:
-    """OpenAI's count of tokens."""
+    """The count of tokens, under OpenAI's names and the model runtime's."""
     count = sum(vectors.tokens)
-    return {"prompt_tokens": count, "total_tokens": count}
+    openai = {"prompt_tokens": count, "total_tokens": count}
+    return {**openai, "input_tokens": count, "output_tokens": 0}
 
 
 def config_of(options: ReadOptions) -> dict[str, Any]:

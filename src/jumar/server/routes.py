@@ -39,6 +39,7 @@ from jumar.server.forwarding.passing import elsewhere, forwarded
 from jumar.server.openai import bodies, filming, images, speech, transcriptions, videos
 from jumar.server.openapi import document
 from jumar.server.page.routes import PAGE
+from jumar.server.wire import only_known
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -142,7 +143,7 @@ def routes(*, page: bool) -> list[BaseRoute]:
     """The table as Starlette takes it, with the page where there is one."""
     paths: dict[str, dict[str, Handler]] = {}
     for row in ROUTES:
-        paths.setdefault(row.path, {})[row.method] = row.handler
+        paths.setdefault(row.path, {})[row.method] = _narrowed(row) if row.query else row.handler
     paths.update({path: {"GET": handler} for path, handler in PAGE.items() if page})
     plain: list[BaseRoute] = [
         Route(_with_slashes(path), _named(path, _by_method(handlers)), methods=list(handlers))
@@ -151,6 +152,16 @@ def routes(*, page: bool) -> list[BaseRoute]:
     return plain + [
         WebSocketRoute(path, _named(path, handler)) for path, handler in SOCKETS.items()
     ]
+
+
+def _narrowed(row: Row) -> Handler:
+    """The handler of a list, for what the list can be narrowed by."""
+
+    async def handler(request: Request) -> Response:
+        only_known(request, row.query)
+        return await row.handler(request)
+
+    return handler
 
 
 def _with_slashes(path: str) -> str:

@@ -7,12 +7,14 @@ from starlette.responses import JSONResponse, Response
 
 from jumar import __version__
 from jumar.engine.states import State
+from jumar.server.contracts import CONTRACT
 from jumar.server.desk import Desk
 
 
 async def live(request: Request) -> Response:
     """The process answers."""
-    return JSONResponse({"ok": True, "status": "live", "version": __version__})
+    body = {"ok": True, "status": "alive", "version": __version__, "api_version": CONTRACT}
+    return JSONResponse(body)
 
 
 async def ready(request: Request) -> Response:
@@ -38,7 +40,7 @@ async def health(request: Request) -> Response:
         for one in [served.states.state()]
     }
     body = {
-        "api_version": __version__,
+        "api_version": CONTRACT,
         "status": state.name,
         "reason": state.reason,
         "model": next(iter(models), None),

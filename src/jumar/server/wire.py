@@ -6,9 +6,9 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
@@ -101,12 +101,11 @@ def checked(model: type[M], payload: dict[str, Any]) -> M:
         UnknownKey: a field that it does not have; the hint names the nearest.
         InvalidRequest: a field is missing, or of the wrong type.
     """
-    known = model.model_fields
     for key in payload:
-        if key not in known:
+        if key not in model.model_fields:
             raise UnknownKey(
                 f"There is no field {key[:100]!r}.",
-                hint=did_you_mean(key[:100], known),
+                hint=did_you_mean(key[:100], model.model_fields),
                 param=key[:100],
             )
     try:
@@ -116,7 +115,40 @@ def checked(model: type[M], payload: dict[str, Any]) -> M:
         of_first = [one for one in found if one["loc"][:1] == found[0]["loc"][:1]]
         nearest = max(of_first, key=lambda one: len(one["loc"]))  # of several types: what fits most
         field = ".".join(str(part) for part in nearest["loc"] if not _TYPE.match(str(part)))
+        if nearest["type"] == "extra_forbidden":
+            known = _fields_of(model, nearest["loc"][:-1])
+            hint = did_you_mean(str(nearest["loc"][-1])[:100], known) if known else None
+            said = f"There is no field {field[:200]!r}."
+            raise UnknownKey(said, hint=hint, param=field[:200]) from None
         raise InvalidRequest(f"{field}: {nearest['msg']}.", param=field) from None
+
+
+def _fields_of(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
+    """The fields of a body inside another; none where it may be of several kinds."""
+    for part in place:
+        if (found := model.model_fields.get(str(part))) is None:
+            return []
+        kinds = get_args(found.annotation) or (found.annotation,)
+        bodies = [one for one in kinds if isinstance(one, type) and issubclass(one, BaseModel)]
+        if len(bodies) != 1:
+            return []
+        (model,) = bodies
+    return list(model.model_fields)
+
+
+def only_known(request: Request, known: Collection[str]) -> None:
+    """Refuse what a caller asks of a list that it does not have: he would take it for narrowed.
+
+    Raises:
+        UnknownKey: naming the nearest.
+    """
+    for key in request.query_params:
+        if key not in known:
+            raise UnknownKey(
+                f"There is nothing called {key[:100]!r} to ask for here.",
+                hint=did_you_mean(key[:100], known),
+                param=key[:100],
+            )
 
 
 def refusal(error: JumarError, **more: Any) -> JSONResponse:

@@ -98,9 +98,10 @@ def elsewhere(surface: Surface) -> Handler:
         if not isinstance(name, str):
             raise InvalidRequest("The body names no model.", param="model")
         manifest = request.app.state.desk.manifest(name)
+        others = ", ".join(request.app.state.forwarder.upstreams.named) or "there are none"
         raise UnsupportedTask(
             f"{manifest.id} does not do {surface.what}. It does {', '.join(manifest.tasks)}.",
-            hint="Other servers' models do: --upstream NAME=URL",
+            hint=f"Models of other servers do: {others}.",
             param="model",
         )
 

@@ -10,10 +10,8 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from jumar import catalog
 from jumar.catalog.manifest import Manifest, TaskSpec
 from jumar.contracts.errors import InvalidValue, JumarError, UnknownKey, did_you_mean
-from jumar.contracts.requests import GenerateRequest
 from jumar.contracts.results import GenerateResult
 from jumar.runtime.run import Listener
 from jumar.server import outward, runs
@@ -87,10 +85,8 @@ def asked(desk: Desk, kind: type[B], payload: Mapping[str, Any], tasks: Sequence
     manifest = desk.manifest(str(name))
     task = next((task for task in tasks if task in manifest.tasks), None)
     if task is None:
-        unsupported = GenerateRequest(task=tasks[0], model=manifest.id)  # type: ignore[arg-type]
         with outward.as_written({}):
-            catalog.resolve(unsupported)  # raises UnsupportedTask, with the models that do it
-    assert task is not None
+            raise desk.unsupported(manifest, tasks[0])
     spec, fields = manifest.tasks[task], kind.model_fields
     own = {key: value for key, value in payload.items() if key not in fields}
     for key in own:
