@@ -1,4 +1,5 @@
-"""Greedy tokens of an engine of several ranks: `python -m tests.vllm.ranks FOLDER RANKS`.
+"""Greedy tokens of an engine of several ranks: `python -m tests.vllm.ranks FOLDER KIND RANKS`, of
+the kind `tensor` or `pipeline`.
 
 One line of JSON.
 """
@@ -18,10 +19,10 @@ COUNT = 16
 
 def main() -> None:
     """Each rank is a process; what vLLM prints goes to stderr."""
-    folder, ranks = sys.argv[1:]
+    folder, kind, ranks = sys.argv[1:]
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    with engine(Path(folder), tensor_parallel_size=int(ranks)) as llm:
+    with engine(Path(folder), **{f"{kind}_parallel_size": int(ranks)}) as llm:
         print(json.dumps(answers(llm, references.MIXED, COUNT)), file=out)
 
 

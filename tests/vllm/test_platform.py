@@ -83,6 +83,7 @@ def config(**parts):
     usual = {
         "attention_config": SimpleNamespace(backend=None),
         "cache_config": SimpleNamespace(cache_dtype="auto"),
+        "parallel_config": SimpleNamespace(data_parallel_size=1),
     }
     return SimpleNamespace(**{**nothing, **usual, **parts})
 
@@ -92,6 +93,7 @@ def model(name: str, **parts: object) -> SimpleNamespace:
         "has_inner_state": False,
         "hf_text_config": SimpleNamespace(),
         "use_mla": False,
+        "is_moe": False,
     }
     return config(model_config=SimpleNamespace(architectures=[name], **{**plain, **parts}))
 
@@ -140,6 +142,17 @@ def test_what_a_model_needs_and_is_not_here_is_refused_with_its_name(parts, beca
     with pytest.raises(InvalidValue, match=because) as told:
         refuse(model("AcmeForCausalLM", **parts))
     assert str(told.value).startswith("AcmeForCausalLM")
+
+
+def test_experts_that_would_have_to_exchange_tokens_between_engines_are_refused():
+    """They gave wrong tokens, without a word."""
+    experts, engines = model("AcmeMoeForCausalLM", is_moe=True), model("AcmeForCausalLM")
+    refuse(experts)
+    for one in (experts, engines):
+        one.parallel_config = SimpleNamespace(data_parallel_size=2)
+    refuse(engines)
+    with pytest.raises(InvalidValue, match="AcmeMoeForCausalLM with --data-parallel-size 2"):
+        refuse(experts)
 
 
 @pytest.mark.parametrize("method", ["gptq", "awq", "fp8", "compressed-tensors"])
@@ -228,3 +241,22 @@ def test_a_model_that_is_refused_ends_before_anything_is_loaded(tmp_path):
     asked = EngineArgs(model=str(tmp_path), skip_tokenizer_init=True, max_model_len=64)
     with pytest.raises(InvalidValue, match="Qwen3NextForCausalLM is not served"):
         asked.create_engine_config()
+
+
+def test_engines_side_by_side_share_what_one_would_take_of_this_machines_memory(tmp_path):
+    from transformers import Qwen3Config
+    from vllm.engine.arg_utils import EngineArgs
+
+    small = {"hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 128}
+    Qwen3Config(**small, architectures=["Qwen3ForCausalLM"]).save_pretrained(tmp_path)
+
+    def share(engines):
+        asked = EngineArgs(
+            model=str(tmp_path),
+            skip_tokenizer_init=True,
+            max_model_len=64,
+            data_parallel_size=engines,
+        )
+        return asked.create_engine_config().cache_config.gpu_memory_utilization
+
+    assert share(2) == (share(1) / 2 if DEVICE == "cpu" else share(1))  # emulated cards have parts

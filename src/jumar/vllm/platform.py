@@ -83,9 +83,10 @@ class JumarPlatform(Platform):
         refuse(vllm_config)
         if vllm_config.model_config is not None:
             vllm_config.model_config.disable_cascade_attn = True
-        if cls.in_host_memory():
-            _leave_room(vllm_config.cache_config)
         parallel = vllm_config.parallel_config
+        if cls.in_host_memory():
+            engines = parallel.data_parallel_size_local if cls.device_type == "cpu" else 1
+            _leave_room(vllm_config.cache_config, engines)
         if parallel.worker_cls == "auto":
             parallel.worker_cls = WORKER
         parallel.disable_custom_all_reduce = True
@@ -274,12 +275,13 @@ class NPUPlatform(JumarPlatform):
         return int(_npu().get_device_properties(device_id).vector_core_num)
 
 
-def _leave_room(cache: Any) -> None:
-    """vLLM's share of a card's memory is no share of a machine's: other programs live there."""
+def _leave_room(cache: Any, engines: int) -> None:
+    """vLLM's share of a card's memory is no share of a machine's: other programs live there, and
+    `engines` of this one."""
     from vllm.config import CacheConfig
 
     if cache.gpu_memory_utilization == CacheConfig.gpu_memory_utilization:
-        cache.gpu_memory_utilization = HOST_SHARE
+        cache.gpu_memory_utilization = HOST_SHARE / max(engines, 1)
 
 
 def _accelerator(kind: str) -> Any:

@@ -75,6 +75,12 @@ def _quantised_cache(config: Any) -> str | None:
     return None if dtype in known else f"A KV cache in {dtype}"
 
 
+def _scattered_experts(config: Any) -> str | None:
+    model, engines = config.model_config, config.parallel_config.data_parallel_size
+    scattered = model is not None and model.is_moe and engines > 1
+    return f"{model.architectures[0]} with --data-parallel-size {engines}" if scattered else None
+
+
 def _speculation(config: Any) -> str | None:
     return None if config.speculative_config is None else "Speculative decoding"
 
@@ -126,6 +132,12 @@ REFUSALS = (
         "Its attention keeps keys and values as they are.",
         "--kv-cache-dtype auto.",
         "kv_cache_dtype",
+    ),
+    Refusal(
+        _scattered_experts,
+        "vLLM spreads its experts over all engines, which would have to exchange their tokens.",
+        "--data-parallel-size 1; --tensor-parallel-size and --pipeline-parallel-size serve it.",
+        "data_parallel_size",
     ),
     Refusal(
         _speculation,

@@ -7,7 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
+from vllm.distributed import get_pp_group
 from vllm.platforms import current_platform
+from vllm.platforms.interface import set_assigned_physical_gpu_ids
 from vllm.utils.torch_utils import set_random_seed
 from vllm.v1.utils import report_usage_stats
 from vllm.v1.worker.gpu_worker import Worker, init_worker_distributed_environment
@@ -60,6 +62,8 @@ class JumarWorker(Worker):
     def load_model(self, *, load_dummy_weights: bool = False) -> None:
         """Build the model and load its weights; then say in the log which operators it got."""
         super().load_model(load_dummy_weights=load_dummy_weights)
+        if not get_pp_group().is_first_rank:
+            self._receive()
         operators.settle()
         self.steps.watch(self.model_runner.model)
 
@@ -93,15 +97,25 @@ class JumarWorker(Worker):
         with self.steps.sampling():
             return super().sample_tokens(grammar_output)
 
+    def _receive(self) -> None:
+        """Make what the stage before is received in, which vLLM makes in a profile run: there is
+        none where the memory of the KV cache is named."""
+        runner = self.model_runner
+        runner.intermediate_tensors = runner.model.make_empty_intermediate_tensors(
+            batch_size=runner.max_num_tokens, dtype=self.model_config.dtype, device=self.device
+        )
+
     def _device(self) -> torch.device:
         if current_platform.device_type == "cpu":
             # Names the shared memory of this engine's collectives.
             os.environ["VLLM_DIST_IDENT"] = self.distributed_init_method.split(":")[-1]
             return torch.device("cpu")
-        if self.parallel_config.distributed_executor_backend not in ("ray", "external_launcher"):
+        parallel = self.parallel_config
+        if (cards := parallel.assigned_physical_gpu_ids) is not None:
+            set_assigned_physical_gpu_ids(cards)  # of engines side by side each has its own
+        elif parallel.distributed_executor_backend not in ("ray", "external_launcher"):
             # Engines side by side see the same cards; each takes its own.
-            engine = self.parallel_config.data_parallel_rank_local or 0
-            self.local_rank += engine * self.parallel_config.world_size
+            self.local_rank += (parallel.data_parallel_rank_local or 0) * parallel.world_size
         index = current_platform.logical_device_id_to_visible_device_id(self.local_rank)
         return torch.device(current_platform.device_type, index)
 
