@@ -5,7 +5,7 @@
 `FOLDER/faults` lists one word for each start, in order: none, dies, hangs, naps (it answers after a
 second), streams, trickles (a stream without end), halves (an answer that breaks off), errs (500 in
 good health), sickens (500, and it ends), refuses (its golden answers do not match), declines (they
-are of something else), loads (it never listens).
+are of something else), accuses (its shadow finds somebody guilty), loads (it never listens).
 """
 
 import os
@@ -54,7 +54,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
         beat()
-        if fault == "dies":
+        if fault == "accuses":
+            (state / "guilty").mkdir()
+            (folder / "evidence.json").rename(state / "guilty" / "evidence.json")
+        if fault in ("dies", "accuses"):
             os.abort()
         if fault == "hangs":
             time.sleep(600)
@@ -75,21 +78,24 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
             os.abort()
         if fault in ("streams", "trickles"):
-            self.send_response(200)
-            self.send_header("content-type", "text/event-stream")
-            self.send_header("transfer-encoding", "chunked")
-            self.end_headers()
-            while fault == "trickles":
-                self.wfile.write(b"9\r\ndata: 1\n\n\r\n")
-                self.wfile.flush()
-                time.sleep(0.05)
-            self.wfile.write(b'19\r\ndata: 1\n\ndata: {"choices"\r\n')
-            self.wfile.flush()
-            os.abort()
+            self.stream()
         for _ in range(3):
             time.sleep(0.05)
             beat()
         self.answer(200, b'{"start": %d, "body": %s}' % (number, body))
+
+    def stream(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        while fault == "trickles":
+            self.wfile.write(b"9\r\ndata: 1\n\n\r\n")
+            self.wfile.flush()
+            time.sleep(0.05)
+        self.wfile.write(b'19\r\ndata: 1\n\ndata: {"choices"\r\n')
+        self.wfile.flush()
+        os.abort()
 
     def answer(self, status: int, body: bytes) -> None:
         self.send_response(status)

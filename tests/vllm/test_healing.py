@@ -93,6 +93,31 @@ def test_an_engine_that_dies_is_started_again_and_its_callers_get_their_answers(
     assert len({one.id for one in Store()} - before) == 1  # the evidence is kept
 
 
+def test_evidence_that_somebody_else_writes_meanwhile_is_not_this_servers(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(tmp_path, "dies") as (healing, client, cases):
+            await healing.settled(timeout=20)
+            Store().add(guilty("aten::anothers"))
+            await client.post("/v1/completions", json={"prompt": "a"})
+            assert len(cases) == 1
+            assert [one.subject.operator for one in healing.healed] == ["aten::silu"]
+
+    asked(run)
+
+
+def test_whom_its_own_shadow_found_guilty_is_not_looked_for_again(tmp_path: Path) -> None:
+    own = guilty("aten::own")
+    (tmp_path / "evidence.json").write_text(own.model_dump_json())
+
+    async def run() -> None:
+        async with served(tmp_path, "accuses") as (healing, client, cases):
+            await client.post("/v1/completions", json={"prompt": "a"})
+            assert (cases, healing.healed) == ([], [own])
+            assert own in list(Store())
+
+    asked(run)
+
+
 def test_an_engine_without_a_step_while_somebody_waits_hangs_and_is_replaced(
     tmp_path: Path,
 ) -> None:

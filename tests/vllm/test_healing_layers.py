@@ -15,7 +15,7 @@ from jumar.contracts.errors import OutputFailed, ParityFailed
 from jumar.evidence import Store
 from jumar.operators.binding import Binding
 from jumar.vllm.healing.layers import Layers
-from jumar.vllm.healing.steps import SHADOW, Steps
+from jumar.vllm.healing.steps import SHADOW, Steps, found_by_shadow
 from jumar.vllm.operators import process
 from jumar.vllm.operators.layers import Holder
 
@@ -89,10 +89,10 @@ def test_inputs_that_the_layer_writes_over_are_judged_as_they_were(model: torch.
 
 
 def test_a_judged_step_with_such_a_layer_ends_the_engine_and_leaves_evidence(
-    model: torch.nn.Module,
+    model: torch.nn.Module, tmp_path: Path
 ) -> None:
     model[0].implementation = swapped
-    steps = Steps("cpu", every=2)
+    steps = Steps("cpu", every=2, state=tmp_path)
     steps.watch(model)
     with steps.forward():
         model(torch.randn(3, 16))  # the first of two is not judged
@@ -101,6 +101,7 @@ def test_a_judged_step_with_such_a_layer_ends_the_engine_and_leaves_evidence(
         model(torch.randn(3, 16))
     (fresh,) = [one for one in Store() if one.id not in before]
     assert (fresh.subject.operator, fresh.subject.implementation) == ("silu_and_mul", "somebody")
+    assert found_by_shadow(tmp_path) == [fresh]
 
 
 def test_who_it_was_is_heard_where_no_evidence_can_be_written(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,3 +47,26 @@ def test_an_engine_that_cannot_start_and_where_nobody_is_guilty_is_not_started_a
     healing, cases = lived("raise SystemExit('Mamba is not served.')", restarts=3)
     assert (healing.state, healing.starts, len(cases)) == ("failed", 1, 1)
     assert "Mamba is not served. No operator was found guilty" in healing.reason
+
+
+def test_an_engine_that_is_looked_into_is_one_process_whatever_the_server_had(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    vllm = pytest.importorskip("vllm")
+    from jumar.vllm.healing import program
+
+    given: dict[str, Any] = {}
+    config = SimpleNamespace(model_config=SimpleNamespace(runner_type="generate"))
+
+    def llm(**options: Any) -> Any:
+        given.update(options)
+        return SimpleNamespace(llm_engine=SimpleNamespace(vllm_config=config))
+
+    monkeypatch.setattr(vllm, "LLM", llm)
+    for name in ("VLLM_ENABLE_V1_MULTIPROCESSING", program.SHADOW, program.STATE):
+        monkeypatch.setenv(name, os.environ.get(name, "0"))
+    ranks = {f"{kind}_parallel_size": 1 for kind in ("tensor", "pipeline", "data")}
+    flags = [text for name in ranks for text in (f"--{name.replace('_', '-')}", "2")]
+    program.engine([str(tmp_path), *flags], [])
+    assert given["model"] == str(tmp_path)
+    assert {name: given[name] for name in ranks} == ranks

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jumar.evidence import Evidence
 from jumar.isolate import Command, Died, Hung, Outcome
 from jumar.vllm.healing.goldens import FAILED, REFUSED
-from jumar.vllm.healing.steps import STATE, beats
+from jumar.vllm.healing.steps import STATE, beats, found_by_shadow
 
 HEALTH_S = 5.0
 """Within this an API server answers about its health, whatever its engine computes."""
@@ -27,7 +28,6 @@ class Serving:
     def __init__(self, command: Sequence[str], port: int, environ: Mapping[str, str]) -> None:
         self.state = Path(tempfile.mkdtemp(prefix="jumar-vllm-"))
         self.address = f"http://127.0.0.1:{port}"
-        self.began = time.time()
         argv = [*command, "--host", "127.0.0.1", "--port", str(port)]
         self._command = Command(argv, env={**environ, STATE: str(self.state)}, echo=True)
         self._ended: asyncio.Task[Outcome] = asyncio.create_task(
@@ -51,11 +51,16 @@ class Serving:
         """Why they cannot be held against it, where they cannot."""
         return self._told(REFUSED)
 
+    @property
+    def guilty(self) -> list[Evidence]:
+        """Whom its own shadow found guilty."""
+        return found_by_shadow(self.state)
+
     def _told(self, name: str) -> str | None:
         told = self.state / name
         return told.read_text() if told.exists() else None
 
-    async def ended(self, timeout: float | None = None) -> Outcome | None:
+    async def ended(self, timeout: float) -> Outcome | None:
         """How it ended; None where it still runs after `timeout` seconds."""
         done, _ = await asyncio.wait({self._ended}, timeout=timeout)
         return self._ended.result() if done else None
@@ -77,10 +82,14 @@ class Serving:
         except httpx.TransportError:
             return False
 
-    async def close(self, grace: float = 10.0) -> None:
-        """End it and all its processes, and forget its folder."""
+    async def end(self, grace: float = 10.0) -> Outcome:
+        """End it and all its processes; how it ended."""
         await asyncio.to_thread(self._command.close, grace)
-        await self._ended
+        return await self._ended
+
+    async def close(self) -> None:
+        """End it, and forget its folder."""
+        await self.end()
         shutil.rmtree(self.state, ignore_errors=True)
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from jumar.contracts.errors import JumarError
-from jumar.evidence import Evidence, Store, Verdict
+from jumar.evidence import Evidence, Verdict
 from jumar.lab.check.implementations import fingerprint
 from jumar.vllm.healing.program import PRELOAD, Asked, engine, judged
+from jumar.vllm.healing.steps import found_by_shadow
 
 
 @dataclass(frozen=True)
@@ -56,21 +58,15 @@ def wrong(case: Case) -> list[Evidence]:
     """
     from jumar.isolate import Zygote
 
-    began = time.time()
-    with Zygote(PRELOAD) as zygote:
-        child = zygote.spawn(judged, tuple(case.flags), tuple(case.asked))
+    with TemporaryDirectory(prefix="jumar-vllm-") as state, Zygote(PRELOAD) as zygote:
+        child = zygote.spawn(judged, tuple(case.flags), tuple(case.asked), state)
         with child:
             child.ready(deadline=case.loading_s).result()
             outcome = child.call(None, deadline=case.loading_s)
-    if found := told_since(began):
-        return found
+        if found := found_by_shadow(Path(state)):
+            return found
     outcome.result()
     return []
-
-
-def told_since(began: float) -> list[Evidence]:
-    """Bad evidence that an engine itself wrote: its shadow's."""
-    return [one for one in Store() if one.bad and one.at >= began]
 
 
 def looked_into(case: Case, *, answers_wrong: bool) -> tuple[list[Evidence], str]:

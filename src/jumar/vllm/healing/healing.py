@@ -18,7 +18,7 @@ from jumar.evidence import Evidence, Store
 from jumar.isolate import Died
 from jumar.vllm.healing.child import Serving, told
 from jumar.vllm.healing.goldens import GOLDEN, requests
-from jumar.vllm.healing.guilt import Case, looked_into, told_since
+from jumar.vllm.healing.guilt import Case, looked_into
 from jumar.vllm.healing.program import Asked
 from jumar.vllm.healing.steps import SHADOW
 
@@ -149,17 +149,14 @@ class Healing:
             await self._gives_up(refused)
             return
         asked = list(self.asked.values())
-        if hung is not None:
-            await serving.close()
-        ended = await serving.ended()
-        assert ended is not None
+        ended = await serving.end()
         why = hung or serving.golden_failed or told(ended)
         if isinstance(ended, Died) and ended.exit_code == USAGE:
             await self._gives_up(why)
             return
         await self._becomes("investigating", why)
         log.error("The engine of vLLM failed: %s", why)
-        found = told_since(serving.began)
+        found = serving.guilty
         if not found:
             wrong = serving.golden_failed is not None
             if wrong and self.options.golden is not None:
@@ -174,9 +171,8 @@ class Healing:
             found, failed = await asyncio.to_thread(self.look, case, answers_wrong=wrong)
             if failed:
                 log.error("It was looked into, and that failed too: %s", failed)
-            for one in found:
-                Store().add(one)
         for one in found:
+            Store().add(one)
             log.error("Found guilty: %s %s (evidence %s). %s", one.subject, one.verdict, one.id,
                       one.reason)  # fmt: skip
         self.healed += found

@@ -37,30 +37,31 @@ USUAL = {
 
 
 def engine(
-    flags: Sequence[str], asked: Sequence[Asked], *, shadow: int = 0
+    flags: Sequence[str], asked: Sequence[Asked], *, shadow: int = 0, state: str = ""
 ) -> Callable[[], list[Any]]:
     """Load the model as `vllm serve` with these flags does; what is returned asks it.
 
-    One step in `shadow` is judged, 0 for none.
+    One step in `shadow` is judged, 0 for none; `state` is the folder where it tells what it finds.
     """
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-    os.environ.pop(STATE, None)
+    os.environ[STATE] = state
     os.environ[SHADOW] = str(shadow)
     from vllm.engine.arg_utils import EngineArgs
 
     from vllm import LLM
 
     arguments = EngineArgs.from_cli_args(parsed(flags))
-    arguments.tensor_parallel_size = 1  # ranks are processes of their own, which no mode sees
+    for kind in ("tensor", "pipeline", "data"):  # ranks are processes, into which no mode sees
+        setattr(arguments, f"{kind}_parallel_size", 1)
     llm = LLM(**vars(arguments))
     asked = asked or [USUAL[llm.llm_engine.vllm_config.model_config.runner_type]]
     work = [prepared for one in asked if (prepared := _work(llm, one)) is not None]
     return lambda: [ask() for ask in work]
 
 
-def judged(flags: Sequence[str], asked: Sequence[Asked]) -> Callable[[Any], list[Any]]:
+def judged(flags: Sequence[str], asked: Sequence[Asked], state: str) -> Callable[[Any], list[Any]]:
     """The same with each step judged, for a child that is called."""
-    work = engine(flags, asked, shadow=1)
+    work = engine(flags, asked, shadow=1, state=state)
     return lambda _: work()
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from jumar.contracts.errors import InvalidValue, OutputFailed, ParityFailed
 
 if TYPE_CHECKING:
+    from jumar.evidence import Evidence
     from jumar.lab.shadow import Shadow
     from jumar.lab.shadow.findings import Guilty
     from jumar.vllm.healing.layers import Layers
@@ -27,6 +28,9 @@ SHADOW = "JUMAR_VLLM_SHADOW"
 
 STATE = "JUMAR_VLLM_STATE"
 """The folder where the parts of a served model tell each other how it goes."""
+
+GUILTY = "guilty"
+"""In that folder: what this server's own shadow found. To the common store others write too."""
 
 _BEATS = struct.Struct("<Q")
 
@@ -41,6 +45,7 @@ class Steps:
     def __init__(self, device: str, *, rank: int = 0, every: int = 0, state: Path | None = None):
         self._device, self._every, self._taken = device, every, 0
         self._page = None if state is None else _page(state / f"beats.{rank}")
+        self._own = None if state is None else state / GUILTY
         self._shadow: Shadow | None = None
         self._layers: Layers | None = None
 
@@ -108,8 +113,9 @@ class Steps:
         named = ", ".join(f"{one.subject} {one.verdict} (evidence {one.id})" for one in evidence)
         found = f"In step {self._taken} the shadow found guilty: {named}."
         try:
-            for one in evidence:
-                Store().add(one)
+            for store in [*([Store(self._own)] if self._own else ()), Store()]:
+                for one in evidence:
+                    store.add(one)
         except OutputFailed as error:  # who it was has to be heard all the same
             raise ParityFailed(f"{found} {error.message}") from error
         raise ParityFailed(
@@ -130,6 +136,13 @@ def beats(state: Path) -> dict[str, int]:
         for path in sorted(state.glob("beats.*"))
         if path.stat().st_size >= _BEATS.size
     }
+
+
+def found_by_shadow(state: Path) -> list[Evidence]:
+    """Bad evidence that the shadow of a served model wrote, whose folder this is."""
+    from jumar.evidence import Store
+
+    return [one for one in Store(state / GUILTY) if one.bad]
 
 
 def _page(path: Path) -> mmap.mmap:
