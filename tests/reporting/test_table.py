@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 from tests.reporting.samples import climbed, failed_report, report, sound, words
 
@@ -86,7 +89,20 @@ def test_times_have_three_digits(ms: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (712, "712 B"), (23_100, "23.1 kB"), (90_600_000, "90.6 MB")]
+    ("count", "text"),
+    [
+        *((0, "0 B"), (712, "712 B"), (999.6, "1 kB"), (23_100, "23.1 kB"), (999_600, "1 MB")),
+        *((90_600_000, "90.6 MB"), (1_500_000_000_000, "1.5 TB"), (10**17, "100000 TB")),
+    ],
 )
 def test_sizes_have_three_digits(count: float, text: str) -> None:
     assert size(count) == text
+
+
+@given(st.integers(0, 10**18) | st.floats(0, 1e18))
+def test_a_size_is_read_back_within_half_a_percent_and_in_the_unit_that_fits(count: float) -> None:
+    number, unit = size(count).split(" ")
+    assert re.fullmatch(r"\d+(\.\d+)?", number), "no exponent, no sign"
+    scale = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}[unit]
+    assert abs(float(number) * scale - count) <= max(0.005 * count * 1.000001, 0.5)
+    assert float(number) < 1000 or unit == "TB"

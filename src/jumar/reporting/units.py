@@ -23,10 +23,11 @@ def milliseconds(ms: float) -> str:
 
 
 def size(count: float) -> str:
-    """`712 B`, `23.1 kB`, `90.6 MB`, `4.02 GB` (powers of ten)."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.3g} {unit}"
+    """`712 B`, `23.1 kB`, `90.6 MB`, `4.02 GB`, `1.5 TB` (powers of ten)."""
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= 0.9995 * scale:  # what would be 1000 of the unit below
+            many = count / scale
+            return f"{many:.3g} {unit}" if many < 999.5 else f"{many:.0f} {unit}"
     return f"{count:.0f} B"
 
 
