@@ -72,12 +72,16 @@ def test_embeddings_that_share_a_weight_with_the_head_are_looked_up_as_before():
     assert torch.equal(model.lm_head.quant_method.embedding(model.lm_head, ids), before[ids])
 
 
-def test_small_layers_and_other_dtypes_are_left_alone():
+def test_small_layers_and_other_dtypes_answer_by_their_own_weights_to_the_bit():
     model = Model()
+    given = {"halved": torch.randn(3, 256).half(), "small": torch.randn(3, 4)}
+    before = {n: model.get_submodule(n).weight.clone() for n in given}
     linear.prepack(model, process())
-    for alone in (model.halved, model.small):
-        assert type(alone.quant_method) is UnquantizedLinearMethod
+    for name, one in given.items():
+        alone = model.get_submodule(name)
         assert alone.weight.layout == torch.strided
+        found = alone.quant_method.apply(alone, one)
+        assert torch.equal(found, torch.nn.functional.linear(one, before[name]))
 
 
 def test_who_multiplies_is_listed_with_the_operators():

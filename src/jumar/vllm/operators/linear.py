@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,31 +26,33 @@ def prepack(model: torch.nn.Module, here: Process) -> None:
         return
     told = prepacking.Prepacked()
     for name, layer in _layers(model):
-        if isinstance(layer, LinearBase):  # vLLM's own kind costs a detour in every product
-            layer.weight = torch.nn.Parameter(layer.weight.data, requires_grad=False)
-        if not prepacking.worth_it(layer.weight):
-            continue
-        if (blocks := prepacking.prepacked(layer.weight)) is None:
-            told.refuse(name)
-            continue
-        told.layers += 1
+        weight, product = layer.weight.data, torch.nn.functional.linear
+        if prepacking.worth_it(weight):
+            if (blocks := prepacking.prepacked(weight)) is None:
+                told.refuse(name)
+            else:
+                weight, product = blocks, prepacking.product
+                told.layers += 1
         if isinstance(layer, LinearBase):
-            layer.weight = torch.nn.Parameter(blocks, requires_grad=False)
-            layer.quant_method = Linear()
-        else:
-            layer.quant_method = Head(blocks)
+            layer.weight = torch.nn.Parameter(weight, requires_grad=False)
+            layer.quant_method = Linear(product)
+        elif product is prepacking.product:
+            layer.quant_method = Head(weight)
     if told.layers:
         here.products = Bound("linear", "onednn", str(told))
 
 
 class Linear(UnquantizedLinearMethod):
-    """Multiplies by the blocks that the layer has as its weight."""
+    """Multiplies by the layer's weight, as it lies; without vLLM's detours on the way there."""
+
+    def __init__(self, product: Callable[..., torch.Tensor]) -> None:
+        self._product = product
 
     def apply(
         self, layer: torch.nn.Module, x: torch.Tensor, bias: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """[..., in] → [..., out], float32."""
-        return prepacking.product(x, layer.weight, bias)
+        """[..., in] → [..., out]."""
+        return self._product(x, layer.weight, bias)
 
 
 class Head(UnquantizedEmbeddingMethod):
@@ -66,7 +69,7 @@ class Head(UnquantizedEmbeddingMethod):
 
 
 def _layers(model: torch.nn.Module) -> list[tuple[str, Any]]:
-    """Unquantised linear layers of full precision, and heads: all that is worth it."""
+    """Unquantised linear layers, and heads."""
     heads = {id(head) for one in model.modules() if (head := getattr(one, "lm_head", None))}
     return [
         (name, layer)
