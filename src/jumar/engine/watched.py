@@ -151,7 +151,7 @@ class WatchedModel:
         run = Run(self._terms.loaded, {}, listener=listener, cancel=cancel)
         with self._lock:
             self._loaded(run)
-        self.load_timings = run.timings
+        self.load_timings = run.timings or self.load_timings  # those of a load that was needed
         return self
 
     def generate(
