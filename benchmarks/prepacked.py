@@ -2,7 +2,8 @@
 
     python -m benchmarks prepacked
 
-float32, one thread and all; the layers of all-minilm-l6-v2, and of SmolLM2-135M with its head. Milliseconds of the fastest of six rounds, both in turn.
+float32, one thread and all; the layers of all-minilm-l6-v2, and of SmolLM2-135M with its head.
+Milliseconds of the fastest of six rounds, both in turn.
 """
 
 from __future__ import annotations
