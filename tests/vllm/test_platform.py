@@ -77,12 +77,18 @@ def test_the_float_format_of_a_float32_model_is_the_devices_own_default():
         current_platform.check_if_supports_dtype(torch.float64)
 
 
+def cache(**parts):
+    """As much of a `CacheConfig`."""
+    usual = {"cache_dtype": "auto", "user_specified_block_size": False, "block_size": 16}
+    return SimpleNamespace(**{**usual, **parts})
+
+
 def config(**parts):
     """As much of a `VllmConfig` as is looked at."""
     nothing = dict.fromkeys(("model_config", "speculative_config", "use_v2_model_runner"))
     usual = {
         "attention_config": SimpleNamespace(backend=None),
-        "cache_config": SimpleNamespace(cache_dtype="auto"),
+        "cache_config": cache(),
         "parallel_config": SimpleNamespace(data_parallel_size=1),
     }
     return SimpleNamespace(**{**nothing, **usual, **parts})
@@ -177,8 +183,18 @@ def test_what_layers_would_refuse_when_they_are_built_is_refused_before():
             config(attention_config=SimpleNamespace(backend=SimpleNamespace(name="TRITON_ATTN")))
         )
     with pytest.raises(InvalidValue, match="A KV cache in fp8 is not served"):
-        refuse(config(cache_config=SimpleNamespace(cache_dtype="fp8")))
+        refuse(config(cache_config=cache(cache_dtype="fp8")))
     refuse(config(attention_config=SimpleNamespace(backend=SimpleNamespace(name="CUSTOM"))))
+
+
+def test_blocks_that_the_attention_does_not_read_are_refused_with_what_it_does():
+    base = {"cpu": 16, "npu": 128}[DEVICE]
+    for size in (base, 2 * base):
+        refuse(config(cache_config=cache(user_specified_block_size=True, block_size=size)))
+    refuse(config(cache_config=cache(block_size=8)))  # nobody asked: the backend chooses
+    odd = cache(user_specified_block_size=True, block_size=base // 2)
+    with pytest.raises(InvalidValue, match=f"--block-size {base // 2}.*no multiple of {base},"):
+        refuse(config(cache_config=odd))
 
 
 def test_another_attention_backend_than_jumars_is_refused():

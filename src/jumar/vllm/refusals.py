@@ -75,6 +75,17 @@ def _quantised_cache(config: Any) -> str | None:
     return None if dtype in known else f"A KV cache in {dtype}"
 
 
+def _odd_blocks(config: Any) -> str | None:
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum
+
+    cache = config.cache_config
+    if not cache.user_specified_block_size:
+        return None
+    [allowed] = AttentionBackendEnum.CUSTOM.get_class().get_supported_kernel_block_sizes()
+    base, size = getattr(allowed, "base", allowed), cache.block_size
+    return f"--block-size {size}, which is no multiple of {base}," if size % base else None
+
+
 def _scattered_experts(config: Any) -> str | None:
     model, engines = config.model_config, config.parallel_config.data_parallel_size
     scattered = model is not None and model.is_moe and engines > 1
@@ -132,6 +143,12 @@ REFUSALS = (
         "Its attention keeps keys and values as they are.",
         "--kv-cache-dtype auto.",
         "kv_cache_dtype",
+    ),
+    Refusal(
+        _odd_blocks,
+        "Its attention reads the KV cache in blocks of so many tokens.",
+        "Leave --block-size away.",
+        "block_size",
     ),
     Refusal(
         _scattered_experts,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from vllm.utils.async_utils import cancel_task_threadsafe, run_in_loop
+from vllm.v1.engine.exceptions import EngineDeadError
+from vllm.v1.metrics.prometheus import shutdown_prometheus
 
 PAD_SLOT = -1
 """vLLM's PAD_SLOT_ID: a token whose key and value are not kept."""
@@ -71,11 +74,10 @@ def get_dummy_processor_inputs(self: Any, seq_len: int, mm_counts: Any, mm_optio
 
 
 def shutdown(self: Any, timeout: float | None = None) -> None:
-    """The method of vLLM's asynchronous engine; at its end whoever still waits is told."""
-    from vllm.utils.async_utils import cancel_task_threadsafe, run_in_loop
-    from vllm.v1.engine.exceptions import EngineDeadError
-    from vllm.v1.metrics.prometheus import shutdown_prometheus
+    """The method of vLLM's asynchronous engine; at its end whoever still waits is told.
 
+    It is called once more when the interpreter ends, and nothing can be imported any longer.
+    """
     shutdown_prometheus()
     if renderer := getattr(self, "renderer", None):
         renderer.shutdown()
