@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,11 @@ import logging
 logging.basicConfig(level="INFO")  # vLLM 0.33 has no log of its own until it serves
 from vllm.platforms import current_platform as p
 print(type(p).__name__, p.device_type)
+"""
+ENGINE = """
+import sys
+from vllm import LLM
+LLM(sys.argv[1], dtype="float32", max_model_len=64, kv_cache_memory_bytes=1 << 25)
 """
 OTHER = """
 from vllm.platforms.interface import UnspecifiedPlatform
@@ -60,6 +66,22 @@ def test_a_machine_without_an_npu_is_left_alone():
     ran = taken()
     assert ran.stdout.splitlines()[-1].startswith("UnspecifiedPlatform"), ran.stderr
     assert "not active: No NPU" in ran.stdout + ran.stderr
+
+
+def test_why_it_is_active_is_said_by_an_engine_in_one_process_without_a_log_of_its_own(
+    tiny: Callable[[str], Path],
+):
+    own = {"JUMAR_VLLM_DEVICE": "cpu", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", ENGINE, str(tiny("qwen3"))],
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    said = ran.stdout + ran.stderr
+    assert said.count("Jumar's platform is active on cpu: JUMAR_VLLM_DEVICE=cpu says so.") == 1
 
 
 def test_a_device_that_is_none_ends_vllm_with_the_error():

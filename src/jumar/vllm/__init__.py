@@ -21,7 +21,7 @@ def platform_plugin() -> str | None:
     that cannot be had gets a class that raises when vLLM makes it.
     """
     activation = current()
-    _tell(activation)
+    tell(activation)
     if activation.error is not None:
         return REFUSED
     return PLATFORMS[activation.device] if activation.device else None
@@ -30,7 +30,7 @@ def platform_plugin() -> str | None:
 def register() -> None:
     """What every process of the engine registers before it builds a model."""
     activation = current()
-    _tell(activation)
+    tell(activation)
     device = activation.device
     if device is None:
         return
@@ -40,9 +40,9 @@ def register() -> None:
     operators.register()
 
 
-def _tell(activation: Activation) -> None:
+def tell(activation: Activation) -> None:
     """Say once what was decided: as soon as there is a log, which vLLM 0.33 sets up only after it
-    has asked for the platform.
+    has asked for the platform (then it has the platform speak: `log_warnings`).
     """
     global _told
     if _told or not LOGGER.hasHandlers():

@@ -16,8 +16,8 @@ from vllm.platforms.interface import Platform, PlatformEnum
 from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
 from jumar.contracts.errors import InvalidValue
-from jumar.vllm import operators, options, patches
-from jumar.vllm.activation import LOGGER
+from jumar.vllm import operators, options, patches, tell
+from jumar.vllm.activation import LOGGER, current
 from jumar.vllm.attention import backend_path
 from jumar.vllm.refusals import refuse, refuse_quantisation
 from jumar.vllm.versions import untested
@@ -95,6 +95,11 @@ class JumarPlatform(Platform):
         compilation.mode = CompilationMode.NONE
         compilation.cudagraph_mode = CUDAGraphMode.NONE
         compilation.cudagraph_capture_sizes = []
+
+    @classmethod
+    def log_warnings(cls) -> None:
+        """Asked by vLLM 0.33 once there is a log: why this platform is active."""
+        tell(current())
 
     @classmethod
     def in_host_memory(cls) -> bool:
