@@ -41,7 +41,8 @@ def test_a_backend_answers_all_that_vllm_may_ask_a_backend() -> None:
     from jumar.vllm.attention.paged import TorchPagedBackend
 
     asked = {name for name in vars(AttentionBackend) if not name.startswith("_")}
-    assert "get_required_kv_cache_layout" in asked
+    added = {"get_required_kv_cache_layout", "customize_spec"}  # by vLLM 0.24, by 0.33
+    assert asked & added
     assert not {name for name in asked if not hasattr(TorchPagedBackend, name)}
     assert not getattr(TorchPagedBackend, "__abstractmethods__", None)
     alone = type("Alone", (), {**vars(TorchPagedBackend)})
