@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -188,7 +189,11 @@ def test_a_caller_would_ask_the_same_of_the_route_that_it_has(
 
 @pytest.mark.parametrize("name", POOLED)
 def test_an_engine_that_pools_is_held_to_what_transformers_says(
-    name: str, tiny: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    tiny: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """With attention that is scaled wrong it does not pass."""
     pytest.importorskip("vllm")
@@ -200,7 +205,13 @@ def test_an_engine_that_pools_is_held_to_what_transformers_says(
     whole = {"max_num_batched_tokens": 2048, "num_gpu_blocks_override": None}
     whole["max_model_len"] = 1024 if name == "qwen3" else 512
     with engine(tiny(name), runner="pooling", enable_prefix_caching=False, **whole) as llm:
-        asyncio.run(hold(Client(llm)))
+        logger = logging.getLogger("vllm.jumar")  # what a server shows
+        logger.addHandler(caplog.handler)
+        try:
+            asyncio.run(hold(Client(llm)))
+        finally:
+            logger.removeHandler(caplog.handler)
+        assert "Golden answers matched: 4 prompts" in caplog.text
         for impl in attention(llm):
             monkeypatch.setattr(impl, "formula", replace(impl.formula, scale=impl.scale * 1.5))
         with pytest.raises(ParityFailed, match="golden answers do not match"):

@@ -10,7 +10,6 @@ the format's rounding.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from jumar.contracts.errors import InvalidInput, JumarError, ParityFailed, did_y
 from jumar.lab.golden.base import Answers, Golden, Request
 from jumar.lab.golden.files import read
 from jumar.parity.answers import Answer, apart
+from jumar.vllm.activation import LOGGER
 from jumar.vllm.healing.program import Asked
 from jumar.vllm.healing.recording import words
 from jumar.vllm.healing.steps import STATE
@@ -32,8 +32,6 @@ FAILED = "golden-failed.txt"
 
 REFUSED = "golden-refused.txt"
 """The same where they cannot be held against this server at all: no operator is to blame."""
-
-log = logging.getLogger(__name__)
 
 
 async def hold(engine: Any) -> None:
@@ -63,7 +61,7 @@ async def hold(engine: Any) -> None:
             hint="`jumar vllm serve` finds the operator, and starts again without it.",
         )
     matched = "Golden answers matched: %d prompts, alone, batched and again."
-    log.warning(matched, len(golden.requests))
+    LOGGER.info(matched, len(golden.requests))
 
 
 def told(error: JumarError) -> str:
