@@ -33,6 +33,8 @@ from benchmarks.soak_requests import Ask, asks
 CALLERS = 64
 WORKERS = 2
 JOBS = 0.05
+REMEMBERED = "200"
+"""Texts whose vectors are kept: a cache that fills to the end would look like a leak."""
 PATIENCE_S = 600.0
 READY_S = 900.0
 
@@ -82,6 +84,7 @@ def main() -> int:
         todo = asks(options.requests, Path(folder, "expected"))
         models = sorted({ask.model for ask in todo})
         line = [*models, "--device", "cpu", "--workers", str(WORKERS), "--log-level", "warning"]
+        line += ["--result-cache-entries", REMEMBERED]
         server = Process(Path(folder), Path(folder, "data"), *line)
         try:
             _wait_until_ready(server, models)

@@ -242,6 +242,7 @@ def command(
     from jumar.isolate import Zygote
     from jumar.server.desk import Desk, data_folder
     from jumar.server.forwarding.upstreams import read_upstreams
+    from jumar.server.heap import keep_small
     from jumar.server.plans import read_plans
     from jumar.server.proving import Prover
     from jumar.server.running import log_to_stderr, serve
@@ -252,6 +253,8 @@ def command(
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     aliases = read_aliases(model_aliases) if model_aliases else {}
     service = _service(**how)
+    if not service.in_process:
+        keep_small()
     served = read_plans(
         [known(aliases.get(name, name)) for name in models], pairs, models_file, service, device
     )
