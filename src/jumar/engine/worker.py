@@ -186,15 +186,6 @@ SEATING = ("place", "load")
 """Orders that change where the model sits."""
 
 
-def _is_last(event: str, data: Mapping[str, Any]) -> bool:
-    """Whether something else follows at once: the next stage, or the answer. The other side need
-    not wake up for this alone, least of all while the cores compute.
-    """
-    if event == "step":
-        return bool(data["done"] == data["total"])
-    return event in ("stage_finished", "tokenized")
-
-
 def heard(told: Any, run: Run) -> None:
     """Take over, into the caller's run, what a worker has told."""
     event, stage, timestamp_ms, data, kept = told
@@ -225,6 +216,14 @@ class _Told(Run):
         told = (event, self._stage, time.time_ns() // 1_000_000, data, kept)
         number = self._number
         try:
-            tell(told if number is None else (number, told), at_once=not _is_last(event, data))
+            tell(told if number is None else (number, told), at_once=not self._is_last(event, data))
         except Cancelled:
             self._stop.set()
+
+    def _is_last(self, event: str, data: Mapping[str, Any]) -> bool:
+        """Whether something else follows at once: the next stage, or the vectors. The other side
+        need not wake up for this alone, least of all while the cores compute.
+        """
+        if event == "step":
+            return self._stage == "encode" and bool(data["done"] == data["total"])
+        return event in ("stage_finished", "tokenized")
