@@ -181,7 +181,7 @@ def test_without_its_patch_who_waits_for_an_engine_that_is_stopped_waits_for_eve
         await asyncio.to_thread(stop, engine, timeout=0)
         return await asyncio.wait_for(queue.get(), 1)
 
-    with pytest.raises(TimeoutError):
+    with pytest.raises(asyncio.TimeoutError):
         asyncio.run(waited(unpatched(AsyncLLM, "shutdown")))
     told = asyncio.run(waited(shutdown))
     assert isinstance(told, EngineDeadError) and str(told) == "The server is stopping."

@@ -107,7 +107,7 @@ class Healing:
         try:
             async with self._changed:
                 await asyncio.wait_for(self._changed.wait_for(over), timeout)
-        except TimeoutError:
+        except asyncio.TimeoutError:
             return None
         return self.serving if self.state == "ready" and not self.stopping else None
 
