@@ -50,12 +50,70 @@ def test_a_layer_answers_as_before_for_any_number_of_leading_axes():
             torch.testing.assert_close(layer(one), expected)
 
 
-def test_the_plain_weight_is_gone_and_whoever_wants_it_is_told():
-    layer = nn.Linear(WIDE, HIGH)
+READS = {
+    "linear": lambda weight, given: nn.functional.linear(given, weight),
+    "matmul": lambda weight, given: weight @ given.T,
+    "t": lambda weight, given: given @ weight.t(),
+    "T": lambda weight, given: given @ weight.T,
+    "chunk": lambda weight, given: torch.cat([given @ one.T for one in weight.chunk(3)], 1),
+    "rows": lambda weight, _: weight[1:5, None],
+    "view": lambda weight, _: weight.view(2, -1),
+    "joined": lambda weight, _: torch.cat((weight, weight)),
+    "another dtype": lambda weight, _: weight.double(),
+    "numbers of its own": lambda weight, _: (weight * 2 + 1).norm(dim=0),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.enable_grad])
+def test_a_model_that_reads_a_layers_weight_itself_computes_as_before(read, mode):
+    layer, given = nn.Linear(WIDE, HIGH), torch.randn(3, WIDE)
+    layer.requires_grad_(False)
+    with mode():
+        wanted = read(layer.weight, given)
+        assert prepack(layer).layers == 1
+        found = read(layer.weight, given)
+    torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda weight: weight.copy_(torch.zeros(HIGH, WIDE)),
+        lambda weight: weight.fill_(0),
+        lambda weight: weight.data.copy_(torch.zeros(HIGH, WIDE)),
+        lambda weight: weight.detach().fill_(0),
+        lambda weight: weight.__setitem__(0, 0.0),
+        lambda weight: weight.__iadd__(torch.ones(WIDE)),
+        lambda weight: nn.init.normal_(weight),
+    ],
+)
+def test_whoever_writes_to_a_weight_in_blocks_is_told(write):
+    layer, given = nn.Linear(WIDE, HIGH), torch.randn(3, WIDE)
+    layer.requires_grad_(False)
     prepack(layer)
-    assert layer.weight.shape == (HIGH, WIDE) and layer.weight.dtype == torch.float32
+    before = layer(given)
     with pytest.raises(RuntimeError):
-        nn.functional.linear(torch.randn(2, WIDE), layer.weight)
+        write(layer.weight)
+    assert torch.equal(layer(given), before)
+
+
+def test_layers_of_torch_that_take_several_at_once_compute_as_before():
+    block = nn.TransformerEncoderLayer(WIDE, 4, HIGH, batch_first=True).eval()
+    given = torch.randn(2, 5, WIDE)
+    with torch.inference_mode():
+        wanted = block(given)
+        assert prepack(block).layers == 2
+        torch.testing.assert_close(block(given), wanted)
+
+
+@pytest.mark.parametrize("norm", [nn.utils.weight_norm, nn.utils.spectral_norm])
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+def test_a_weight_that_is_computed_from_others_stays_so(norm):
+    layer, given = norm(nn.Linear(WIDE, HIGH)).eval(), torch.randn(3, WIDE)
+    wanted = layer(given)
+    assert prepack(nn.Sequential(layer)).layers == 0
+    assert torch.equal(layer(given), wanted)
 
 
 class Tied(nn.Module):

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from jumar.contracts.errors import InvalidValue
+from jumar.devices import prepacking
 from jumar.evidence import Subject
 from jumar.lab.shadow import Coverage, Guilty, Shadow, facts
 from jumar.lab.shadow.layers import Layers
@@ -69,6 +70,16 @@ def test_a_right_model_is_no_alarm():
         net(X)
     assert shadow.guilty == []
     assert shadow.coverage.compared >= 4
+
+
+@pytest.mark.skipif(not prepacking.available(), reason="no oneDNN here")
+def test_a_model_whose_weights_lie_in_blocks_is_judged_in_all_that_is_dense():
+    model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.GELU())
+    assert prepacking.prepack(model).layers == 1
+    with torch.inference_mode(), Shadow("cpu") as shadow:
+        model(torch.randn(3, 256))
+    assert shadow.coverage.compared == 1 and not shadow.guilty
+    assert shadow.coverage.left_out["takes tensors that are not dense"].total() == 1
 
 
 def test_outside_of_the_shadow_nothing_is_judged():

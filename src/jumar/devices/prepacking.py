@@ -5,8 +5,8 @@
 
 torch multiplies float32 by MKL, which on AMD's processors takes two to three times as long
 (`python -m benchmarks.prepacked`). oneDNN comes with torch, and needs weights that lie in blocks of
-its own. They replace the plain ones, so that no memory is spent twice; whoever touches such a
-weight in another way than by `product` gets an error of torch's.
+its own. They replace the plain ones, so that no memory is spent twice; a model that reads such a
+weight itself gets a plain copy (`Blocks`).
 """
 
 from __future__ import annotations
@@ -119,12 +119,12 @@ def _linear(model: Module) -> list[tuple[str, Linear]]:
         for name, layer in model.named_modules()
         if type(layer) is torch.nn.Linear
         and worth_it(layer.weight)
-        and owners[id(layer.weight)] == 1
+        and owners.get(id(layer.weight)) == 1  # else computed from others: weight_norm, pruning
     ]
 
 
 def _give(layer: Linear, blocks: Tensor) -> None:
-    import torch
+    from jumar.devices.blocks import Blocks
 
-    layer.weight = torch.nn.Parameter(blocks, requires_grad=False)
-    layer.forward = lambda given: product(given, layer.weight, layer.bias)
+    layer.weight = Blocks(blocks, requires_grad=False)
+    layer.forward = lambda given: product(given, blocks, layer.bias)

@@ -28,11 +28,14 @@ class Copies:
         self._room = KEPT
 
     def add_weight(self, tensor: Tensor) -> None:
-        """Its copies may be kept."""
-        self._weights.setdefault(_address(tensor), weakref.ref(tensor))
+        """Its copies may be kept. What is not dense has no address, and is not compared."""
+        if facts.is_dense(tensor):
+            self._weights.setdefault(_address(tensor), weakref.ref(tensor))
 
     def forget(self, tensor: Tensor) -> None:
         """An operator has written to this memory."""
+        if not facts.is_dense(tensor):
+            return
         for copy in self._kept.pop(_address(tensor), {}).values():
             self._room += copy.nbytes
 

@@ -23,9 +23,16 @@ def not_compared(op: Any, leaves: list[Any]) -> str | None:
     if any(isinstance(leaf, torch.Generator) for leaf in leaves):
         return "draws random numbers"
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    if any(one.layout != torch.strided or one.is_quantized for one in tensors):
+    if not all(map(is_dense, tensors)):
         return "takes tensors that are not dense"
     return None
+
+
+def is_dense(tensor: Any) -> bool:
+    """Whether its numbers lie in memory one by one."""
+    import torch
+
+    return tensor.layout == torch.strided and not tensor.is_quantized
 
 
 def may_draw(op: Any) -> bool:
