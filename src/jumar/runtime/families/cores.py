@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from statistics import mean
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ class Cores:
         layers = [one for one in model.modules() if isinstance(one, torch.nn.Linear)]
         on_cpu = all(one.weight.device.type == "cpu" for one in layers)
         sizes = [one.weight.numel() for one in layers] if asleep and on_cpu else []
+        self._usual = _usual()
         self._few = WORTH_WAKING // mean(sizes) if sizes else 0.0
 
     @contextmanager
@@ -43,12 +45,25 @@ class Cores:
         """Compute so many tokens, then let others have the cores that they had."""
         import torch
 
-        usual = torch.get_num_threads()
-        if usual == 1 or count >= self._few:
+        if not self._few:
             yield
             return
-        torch.set_num_threads(1)
+        wanted = 1 if count < self._few else self._usual
+        if torch.get_num_threads() != wanted:
+            torch.set_num_threads(wanted)
         try:
             yield
         finally:
-            torch.set_num_threads(usual)
+            if wanted != self._usual:
+                torch.set_num_threads(self._usual)
+
+
+@cache
+def _usual() -> int:
+    """The threads that torch has for one operator, asked before anybody takes fewer: a thread that
+    torch meets while another one computes a small batch would be told 1, for ever.
+    """
+    import torch
+
+    count: int = torch.get_num_threads()
+    return count
