@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from jumar.runtime.families import cores
 from jumar.runtime.families.cores import WORTH_WAKING, Cores
 
 MODEL = torch.nn.Linear(64, 64)
@@ -20,10 +19,8 @@ def three_threads_that_sleep(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
     before = torch.get_num_threads()
     torch.set_num_threads(3)
-    cores._usual.cache_clear()
     yield
     torch.set_num_threads(before)
-    cores._usual.cache_clear()
 
 
 def in_a_thread(work: Callable[[], None]) -> threading.Thread:
@@ -45,22 +42,19 @@ def test_a_batch_that_fails_gives_the_cores_back() -> None:
     assert torch.get_num_threads() == 3
 
 
-def test_a_thread_that_begins_beside_a_small_batch_has_all_cores_for_its_large_ones() -> None:
-    shared, inside, done = Cores(MODEL), threading.Event(), threading.Event()
+def test_a_thread_that_begins_beside_a_small_batch_has_all_cores() -> None:
+    """As two models do in the process of a server (`--in-process`)."""
+    inside, done = threading.Event(), threading.Event()
     had: list[int] = []
 
     def small() -> None:
-        with shared.for_tokens(SMALL):
+        with Cores(MODEL).for_tokens(SMALL):
             inside.set()
             done.wait()
 
-    def large() -> None:
-        with Cores(MODEL).for_tokens(LARGE):
-            had.append(torch.get_num_threads())
-
     first = in_a_thread(small)
     inside.wait()
-    in_a_thread(large).join()
+    in_a_thread(lambda: had.append(torch.get_num_threads())).join()
     done.set()
     first.join()
     assert had == [3]

@@ -8,9 +8,9 @@ with cores.for_tokens(12):
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from statistics import mean
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,8 @@ class Cores:
     """One core for small batches, where torch's threads sleep between two operators.
 
     Only there: threads that spin until they are wanted (OpenMP's own way) cost others their cores,
-    but are there at once.
+    but are there at once. And only in a process of its own: torch gives each thread that begins
+    meanwhile as many as there are then, for ever.
     """
 
     def __init__(self, model: Module) -> None:
@@ -37,7 +38,6 @@ class Cores:
         layers = [one for one in model.modules() if isinstance(one, torch.nn.Linear)]
         on_cpu = all(one.weight.device.type == "cpu" for one in layers)
         sizes = [one.weight.numel() for one in layers] if asleep and on_cpu else []
-        self._usual = _usual()
         self._few = WORTH_WAKING // mean(sizes) if sizes else 0.0
 
     @contextmanager
@@ -45,25 +45,13 @@ class Cores:
         """Compute so many tokens, then let others have the cores that they had."""
         import torch
 
-        if not self._few:
+        alone = threading.current_thread() is threading.main_thread()
+        usual = torch.get_num_threads()
+        if usual == 1 or count >= self._few or not alone:
             yield
             return
-        wanted = 1 if count < self._few else self._usual
-        if torch.get_num_threads() != wanted:
-            torch.set_num_threads(wanted)
+        torch.set_num_threads(1)
         try:
             yield
         finally:
-            if wanted != self._usual:
-                torch.set_num_threads(self._usual)
-
-
-@cache
-def _usual() -> int:
-    """The threads that torch has for one operator, asked before anybody takes fewer: a thread that
-    torch meets while another one computes a small batch would be told 1, for ever.
-    """
-    import torch
-
-    count: int = torch.get_num_threads()
-    return count
+            torch.set_num_threads(usual)
