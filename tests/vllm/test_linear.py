@@ -84,6 +84,15 @@ def test_small_layers_and_other_dtypes_answer_by_their_own_weights_to_the_bit():
         assert torch.equal(found, torch.nn.functional.linear(one, before[name]))
 
 
+def test_a_convolution_that_vllm_loads_as_a_linear_layer_keeps_its_weight():
+    """Models with states do so: Mamba, GDN."""
+    model, here = torch.nn.Module(), process()
+    model.conv1d = layer(LinearBase, UnquantizedLinearMethod(), torch.randn(40_000, 1, 4))
+    before = model.conv1d.weight
+    linear.prepack(model, here)
+    assert torch.equal(model.conv1d.weight, before) and here.products is None
+
+
 def test_who_multiplies_is_listed_with_the_operators():
     here = process()
     linear.prepack(Model(), here)

@@ -71,10 +71,10 @@ def prepack(model: Module) -> Prepacked:
 
 
 def worth_it(weight: Tensor) -> bool:
-    """Whether a weight [out, in] is on the CPU, float32 and large enough."""
+    """Whether it is a weight [out, in] on the CPU, float32 and large enough."""
     import torch
 
-    dense = weight.layout == torch.strided and weight.device.type == "cpu"
+    dense = weight.layout == torch.strided and weight.device.type == "cpu" and weight.dim() == 2
     return bool(dense and weight.dtype == torch.float32 and weight.numel() >= LEAST)
 
 
