@@ -128,6 +128,8 @@ def attend(
     import torch
     from torch.nn.functional import scaled_dot_product_attention
 
+    if len(packing.whole.real) == 1:  # one text: there is nobody to keep apart
+        return scaled_dot_product_attention(query, key, value, scale=scaling).transpose(1, 2), None
     found = []
     for group in packing.groups:
         attended = scaled_dot_product_attention(
