@@ -46,7 +46,9 @@ class Model(torch.nn.Module):
 
 
 def process(**more: Any) -> Any:
-    return SimpleNamespace(**{"overrides": [], "products": None, **more})
+    return SimpleNamespace(
+        **{"overrides": [], "products_are_tied": False, "products": None, **more}
+    )
 
 
 def test_what_a_layer_and_a_head_answer_stays_within_rounding():
@@ -99,7 +101,10 @@ def test_who_multiplies_is_listed_with_the_operators():
     assert here.products == ("linear", "onednn", "oneDNN multiplies in 2 linear layers")
 
 
-def test_where_a_rule_gave_operators_to_somebody_the_products_are_theirs():
-    model, here = Model(), process(overrides=["aten::addmm by the reference"])
+@pytest.mark.parametrize(
+    "rule", [{"overrides": ["aten::addmm by the reference"]}, {"products_are_tied": True}]
+)
+def test_where_a_rule_gave_operators_to_somebody_the_products_are_theirs(rule):
+    model, here = Model(), process(**rule)
     linear.prepack(model, here)
     assert type(model.up.quant_method) is UnquantizedLinearMethod and here.products is None

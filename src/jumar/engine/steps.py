@@ -13,6 +13,8 @@ from jumar.contracts.results import Artifact
 from jumar.devices import Placement, accelerators
 from jumar.engine.binding import bind_operators
 from jumar.engine.seat import Seat
+from jumar.operators.policy.files import effective
+from jumar.operators.policy.taking import ties_products
 from jumar.runtime.artifacts import Destination
 from jumar.runtime.families import Family, LoadPlan, Model
 from jumar.runtime.families.about import about
@@ -68,7 +70,7 @@ def load_model(resolved: ResolvedRequest, family: Family, seat: Seat, run: Run) 
             weights=weights,
             placement=placement,
             adapters=resolved.adapters,
-            backend=_backend(resolved, placement, rules=bool(seat.operators.bound)),
+            backend=_backend(resolved, placement, rules=_has_rules(seat, placement)),
         )
         model = family.load(plan, run)
         if facts := about(plan, model):
@@ -154,6 +156,12 @@ def _begun(loaded: Loaded, run: Run) -> tuple[Any, int]:
 def accelerator_of(placement: Placement) -> Any:
     """The kind of device that this is."""
     return accelerators()[placement.device.kind]
+
+
+def _has_rules(seat: Seat, placement: Placement) -> bool:
+    """Whether somebody has said who computes operators here."""
+    policy = effective(placement.device.kind)
+    return bool(seat.operators.bound) or ties_products(policy, seat.fingerprint)
 
 
 def _backend(resolved: ResolvedRequest, placement: Placement, *, rules: bool) -> BackendRuntime:

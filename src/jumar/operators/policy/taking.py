@@ -1,4 +1,6 @@
-"""Which rules of a policy take operators of torch away from the device's own kernels."""
+"""Which rules of a policy take operators of torch away from the device's own kernels, or tie them
+to somebody.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,8 @@ from jumar.operators.policy.base import REFERENCE, Policy, Rule
 from jumar.operators.policy.conditions import all_hold
 
 DEVICE = "device"
+_PRODUCTS = frozenset({"linear", "matmul", "mm", "addmm"})
+"""What a linear layer is to torch."""
 
 
 def taking(policy: Policy, fingerprint: Mapping[str, str]) -> Iterator[Rule]:
@@ -23,3 +27,17 @@ def taking(policy: Policy, fingerprint: Mapping[str, str]) -> Iterator[Rule]:
             takes = denied & {*rule.providers} if key == "deny" else rule.providers[0] not in first
             if takes and all_hold(rule.when, fingerprint) is not False:
                 yield rule
+
+
+def ties_products(policy: Policy, fingerprint: Mapping[str, str]) -> bool:
+    """Whether a rule in force says who must compute the products of linear layers."""
+    return any(
+        _PRODUCTS & {_bare(name) for name in (*rule.operators, *rule.families)}
+        and all_hold(rule.when, fingerprint) is not False
+        for _, rule in policy.rules("require")
+    )
+
+
+def _bare(name: str) -> str:
+    """`mm` of `aten::mm.out`."""
+    return name.rpartition("::")[2].partition(".")[0]

@@ -22,7 +22,7 @@ def prepack(model: torch.nn.Module, here: Process) -> None:
     Where a rule or evidence gave operators of torch's to somebody, nothing is: the products are
     theirs to compute.
     """
-    if here.overrides or not prepacking.available():
+    if here.overrides or here.products_are_tied or not prepacking.available():
         return
     told = prepacking.Prepacked()
     for name, layer in _layers(model):

@@ -39,6 +39,8 @@ class Process:
     bindings: Bindings
     overrides: list[Decision] = field(default_factory=list)
     """Of torch's operators, those that the device's own kernels do not compute."""
+    products_are_tied: bool = False
+    """Whether a rule says who must multiply in linear layers."""
     products: Bound | None = None
     """Who multiplies in linear layers, where it is not torch."""
     told: list[str] = field(default_factory=list)
@@ -156,6 +158,7 @@ def decided(device: Any) -> Process:
     from jumar.operators.catalogue import Catalogue, live
     from jumar.operators.policy import effective
     from jumar.operators.policy.layers import with_layers
+    from jumar.operators.policy.taking import ties_products
 
     kind = torch.device(device).type
     accelerator = accelerators()[kind]
@@ -175,6 +178,7 @@ def decided(device: Any) -> Process:
         fingerprint=fingerprint,
         decisions=decisions,
         bindings=Bindings(decisions.order, str(device), fingerprint),
+        products_are_tied=ties_products(policy, fingerprint),
     )
 
 
