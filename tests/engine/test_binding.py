@@ -10,6 +10,7 @@ from jumar.contracts.errors import OperatorUnavailable
 from jumar.devices import place
 from jumar.engine.binding import bind_operators
 from jumar.engine.seat import Seat
+from jumar.engine.steps import _has_rules
 
 CPU = {"device_class": "cpu", "cann": "8.5.0"}
 
@@ -96,3 +97,16 @@ def test_the_reference_is_what_the_cpu_has_by_itself(bind, key, about):
 def test_what_a_model_cannot_be_bound_to_is_refused(bind, rules, why):
     with pytest.raises(OperatorUnavailable, match=why):
         bind(rules)
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ("require: [{operators: [aten::addmm], providers: [device]}]", True),
+        ("require: [{operators: [aten::tanh], providers: [device]}]", False),
+        ("{}", False),
+    ],
+)
+def test_who_must_compute_a_product_is_said_where_the_model_is_bound(bind, rules, said):
+    assert bind(rules) == ([], {})
+    assert _has_rules(Seat(fingerprint=CPU), place("cpu")) is said
