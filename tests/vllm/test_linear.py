@@ -47,7 +47,7 @@ class Model(torch.nn.Module):
 
 def process(**more: Any) -> Any:
     return SimpleNamespace(
-        **{"overrides": [], "products_are_tied": False, "products": None, **more}
+        **{"overrides": [], "products_are_tied": False, "products": None, "told": [], **more}
     )
 
 
@@ -108,3 +108,16 @@ def test_where_a_rule_gave_operators_to_somebody_the_products_are_theirs(rule):
     model, here = Model(), process(**rule)
     linear.prepack(model, here)
     assert type(model.up.quant_method) is UnquantizedLinearMethod and here.products is None
+
+
+def test_weights_that_were_laid_out_are_not_loaded_again_and_stay_as_they_are():
+    from jumar.contracts.errors import InvalidRequest
+    from jumar.vllm.runner import CPURunner
+
+    runner = CPURunner.__new__(CPURunner)
+    runner.model = Model()
+    linear.prepack(runner.model, process())
+    before = runner.model.up.weight
+    with pytest.raises(InvalidRequest, match="cannot be loaded again"):
+        runner.reload_weights()
+    assert runner.model.up.weight is before

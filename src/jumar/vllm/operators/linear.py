@@ -40,6 +40,8 @@ def prepack(model: torch.nn.Module, here: Process) -> None:
             layer.quant_method = Head(weight)
     if told.layers:
         here.products = Bound("linear", "onednn", str(told))
+    else:
+        here.told += told.refused
 
 
 class Linear(UnquantizedLinearMethod):
@@ -53,6 +55,11 @@ class Linear(UnquantizedLinearMethod):
     ) -> torch.Tensor:
         """[..., in] → [..., out]."""
         return self._product(x, layer.weight, bias)
+
+
+def is_ours(model: torch.nn.Module) -> bool:
+    """Whether layers of a model multiply by weights that are not vLLM's to write to any more."""
+    return any(isinstance(getattr(one, "quant_method", None), Linear) for one in model.modules())
 
 
 class Head(UnquantizedEmbeddingMethod):
