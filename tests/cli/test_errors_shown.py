@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -107,10 +108,12 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("buffered", [True, False], ids=["buffered", "unbuffered"])
 @pytest.mark.parametrize("line", ["models", "models --json", "models nowhere --json"])
-def test_output_that_cannot_be_written_is_told_on_stderr(line: str) -> None:
+def test_output_that_cannot_be_written_is_told_on_stderr(line: str, buffered: bool) -> None:
     shell = f"{sys.executable} -m jumar {line} > /dev/full"
-    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
+    environ = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, env=environ)
     assert done.returncode == 4
     assert done.stderr.splitlines()[0] == (
         "error[output_failed]: Cannot write the output: No space left on device."

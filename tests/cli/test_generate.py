@@ -46,7 +46,7 @@ Options:
 """
 
 STUBBORN = """
-import time
+import os, time
 from jumar.cli.stopping import stoppable
 
 def work(cancel):
@@ -55,8 +55,8 @@ def work(cancel):
 
 stoppable(
     work,
-    on_first=lambda: print("first", flush=True),
-    on_second=lambda: print("second", flush=True),
+    on_first=lambda: os.write(1, b"first\\n"),
+    on_second=lambda: os.write(1, b"second\\n") and 1 / 0,
 )
 """
 

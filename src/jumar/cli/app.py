@@ -141,7 +141,23 @@ class Commands(click.Group):
             code = super().main(argv, prog_name, **extra)
         except Exception as error:  # noqa: BLE001  (the boundary: everything is told, nothing lost)
             code = exit_code_of(problem(error), as_json="--json" in words, debug=debug)
+        lost = _let_go_of_output()
+        if lost is not None and not code and not isinstance(lost, BrokenPipeError):
+            code = exit_code_of(problem(lost), as_json=False, debug=debug)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _let_go_of_output() -> OSError | None:
+    """Drop what stdout still holds where it cannot be written, and say why: Python would try again
+    when it ends, and exit with a code of its own (120).
+    """
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        return error
+    return None
 
 
 def _unknown(args: Sequence[str]) -> InvalidRequest:

@@ -31,8 +31,10 @@ def stoppable(
 
     def interrupted(number: int, frame: FrameType | None) -> None:
         if cancel.is_set():
-            on_second()
-            os._exit(HARD)
+            try:
+                on_second()  # it may not be able to write: the first may be about to
+            finally:
+                os._exit(HARD)
         cancel.set()
         on_first()
 
