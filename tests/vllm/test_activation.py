@@ -129,3 +129,32 @@ def test_why_it_is_active_or_not_is_one_line_of_the_log(asked, monkeypatch, capl
     assert [record.getMessage() for record in caplog.records] == [
         "Jumar's platform is active on cpu: JUMAR_VLLM_DEVICE=cpu says so."
     ]
+
+
+@pytest.mark.parametrize(
+    ("argv", "own"),
+    [
+        (["/usr/bin/vllm", "serve", "m"], True),
+        (["/lib/vllm/entrypoints/cli/main.py", "serve", "m"], True),
+        (["notebook.py"], False),
+        (["/home/me/main.py"], False),
+        ([], False),
+    ],
+)
+def test_only_what_vllm_alone_has_started_is_kept_from_collections(argv, own, monkeypatch):
+    """A user's program may hold garbage in cycles, tensors too, that has to go some day."""
+    import gc
+
+    import jumar.vllm as plugin
+
+    frozen: list[bool] = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(True))
+    monkeypatch.setattr("sys.argv", argv)
+    monkeypatch.setattr("multiprocessing.parent_process", lambda: None)
+    monkeypatch.setenv("JUMAR_VLLM_DEVICE", "cpu")
+    plugin.current.cache_clear()
+    try:
+        assert plugin.platform_plugin() == plugin.PLATFORMS["cpu"]
+        assert frozen == [True] * own
+    finally:
+        plugin.current.cache_clear()

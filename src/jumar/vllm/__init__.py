@@ -6,6 +6,10 @@ registered in every process before a model is built. Neither imports torch or vL
 
 from __future__ import annotations
 
+import gc
+import sys
+from pathlib import PurePath
+
 from jumar.vllm.activation import LOGGER, Activation, current
 
 PLATFORMS = {"cpu": "jumar.vllm.platform.CPUPlatform", "npu": "jumar.vllm.platform.NPUPlatform"}
@@ -24,6 +28,8 @@ def platform_plugin() -> str | None:
     tell(activation)
     if activation.error is not None:
         return REFUSED
+    if activation.device and _is_vllms_own():
+        gc.freeze()  # what is imported by now stays: collections during all other imports skip it
     return PLATFORMS[activation.device] if activation.device else None
 
 
@@ -50,3 +56,14 @@ def tell(activation: Activation) -> None:
     _told = True
     what = f"active on {activation.device}" if activation.device else "not active"
     LOGGER.info("Jumar's platform is %s: %s", what, activation.reason)
+
+
+def _is_vllms_own() -> bool:
+    """Whether this process is a command or a child of vLLM's: what a user's program has left to be
+    collected must not be kept for ever.
+    """
+    from multiprocessing import parent_process
+
+    command = PurePath(sys.argv[0] if sys.argv else "")
+    module = command.parts[-4:] == ("vllm", "entrypoints", "cli", "main.py")
+    return parent_process() is not None or command.name == "vllm" or module

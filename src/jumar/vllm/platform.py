@@ -16,7 +16,7 @@ from vllm.platforms.interface import Platform, PlatformEnum
 from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
 from jumar.contracts.errors import InvalidValue
-from jumar.vllm import operators, options, patches, tell
+from jumar.vllm import operators, patches, tell
 from jumar.vllm.activation import LOGGER, current
 from jumar.vllm.attention import backend_path
 from jumar.vllm.refusals import refuse, refuse_quantisation
@@ -158,8 +158,11 @@ class JumarPlatform(Platform):
 
     @classmethod
     def pre_register_and_update(cls, parser: Any = None) -> None:
-        """What `vllm serve` takes from Jumar."""
+        """Where a front end begins: what `vllm serve` takes from Jumar, and how it ends."""
+        patches.apply(cls.device_type, "front")
         if parser is not None:
+            from jumar.vllm import options
+
             options.extend(parser)
 
     @classmethod

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from jumar.contracts.errors import DependencyMissing
 
-Where = Literal["process", "worker"]
+Where = Literal["process", "front", "worker"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class Patch:
     """What has to happen before it can go."""
     devices: tuple[str, ...] = ("cpu", "npu")
     where: Where = "worker"
-    """`process`: in every process of vLLM; `worker`: where a model runs."""
+    """`process`: in every process of vLLM; `front`: where requests come in; `worker`: where a model
+    runs."""
     parameters: tuple[str, ...] | None = None
     """Names of the target's parameters when this was written; None where it is no function."""
     versions: str = ">=0"

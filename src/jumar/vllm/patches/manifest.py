@@ -48,7 +48,7 @@ PATCHES: tuple[Patch, ...] = (
         " that still run wait for them, and the server for these requests, for ever.",
         how="Then each request that still runs gets the error that the engine has ended.",
         until="vLLM tells them itself when it shuts down.",
-        where="process",
+        where="front",
         parameters=("self", "timeout"),
     ),
     Patch(
