@@ -1,10 +1,10 @@
 """Weights of linear layers as oneDNN wants them, for products on the CPU.
 
-    told = prepack(model)        # float32 Linear layers compute by oneDNN from now on
+    told = prepack(model)      # float32 Linear layers compute by oneDNN from now on
     told.layers, told.refused  # how many do, and why others do not
 
 torch multiplies float32 by MKL, which on AMD's processors takes two to three times as long
-(`python -m benchmarks.prepacked`). oneDNN comes with torch, and needs weights that lie in blocks of
+(`python -m benchmarks prepacked`). oneDNN comes with torch, and needs weights that lie in blocks of
 its own. They replace the plain ones, so that no memory is spent twice; a model that reads such a
 weight itself gets a plain copy (`Blocks`).
 """
